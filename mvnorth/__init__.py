@@ -1,0 +1,39 @@
+"""Multivariate normal orthant and box probabilities.
+
+>>> import numpy as np
+>>> import mvnorth
+>>> L = np.linalg.cholesky([[1.0, 0.5], [0.5, 1.0]])
+>>> round(mvnorth.orthant_prob([0.0, 0.0], L), 12)
+0.333333333333
+"""
+
+from mvnorth import qmc, special
+from mvnorth._api import (
+    box,
+    box_prob,
+    cdf,
+    logcdf,
+    orthant,
+    orthant_logprob,
+    orthant_prob,
+)
+from mvnorth._result import OrthantResult, Status
+from mvnorth._threads import get_num_threads, set_num_threads
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "OrthantResult",
+    "Status",
+    "box",
+    "box_prob",
+    "cdf",
+    "get_num_threads",
+    "logcdf",
+    "orthant",
+    "orthant_logprob",
+    "orthant_prob",
+    "qmc",
+    "set_num_threads",
+    "special",
+]

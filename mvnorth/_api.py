@@ -1,0 +1,330 @@
+"""The public functions: check, plan, run, wrap.  No mathematics here."""
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from mvnorth import _checks, _plan
+from mvnorth._problem import Problems, Tolerance
+from mvnorth._result import OrthantResult, wrap
+from mvnorth._run import run
+
+_PARAMETERS = """n : int, optional
+        Number of integration points in all, rounded down to what the point set takes (by 11 % at
+        most). Without it points are added until the tolerance is met, up to 2**20.
+    rtol, atol : float, optional
+        Error asked for, relative to the probability or absolute; one of the two must be met.
+        Default: a relative error of 1e-4, or none if ``n`` is given.
+    method : {"auto", "closed_form", "genz"}
+        "auto" uses closed forms for one to three coordinates, takes independent blocks apart and
+        integrates the rest by Genz's method; the others force one method on the whole problem.
+    seed : int
+        Seed of the random shifts. The same input and seed give the same bits, whatever the
+        number of threads and however a batch is cut."""
+
+
+def _document(function: Any) -> Any:
+    function.__doc__ = function.__doc__.replace("{parameters}", _PARAMETERS)
+    return function
+
+
+def _run(
+    problems: Problems,
+    shape: tuple[int, ...],
+    n: Any,
+    rtol: float | None,
+    atol: float | None,
+    method: str,
+    seed: Any,
+) -> OrthantResult:
+    points = _checks.points_count(n)
+    tolerance = _checks.tolerance(rtol, atol, points)
+    name = _checks.method_name(method, _plan.METHODS)
+    target = tolerance or Tolerance(_checks.DEFAULT_RTOL, 0.0)
+    estimate, methods = run(problems, points, target, name, _checks.seed_value(seed))
+    return wrap(estimate, methods, tolerance, shape)
+
+
+@_document
+def orthant(
+    m: ArrayLike,
+    L: ArrayLike,
+    n: int | None = None,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    method: str = "auto",
+    seed: int = 0,
+) -> OrthantResult:
+    """Probability that all coordinates of t ~ N(m, L L^T) are >= 0, with error and status.
+
+    Parameters
+    ----------
+    m : array_like (..., d)
+        Means; infinite ones are allowed.
+    L : array_like (d, d) or (..., d, d)
+        Lower triangular factor of the covariance, with a diagonal >= 0; zeros on it (a singular
+        covariance) are allowed. Batch axes of m and L broadcast.
+    {parameters}
+
+    Returns
+    -------
+    OrthantResult
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mvnorth
+    >>> L = np.linalg.cholesky(np.eye(3) + 1.0)
+    >>> mvnorth.orthant(np.zeros(3), L)
+    probability     0.25 +- 1.0e-14
+    log             -1.386294361
+    relative error  4.0e-14
+    method          closed_form
+    status          converged (rtol=0.0001)
+    """
+    problems, shape = _checks.orthant_problems(m, L)
+    return _run(problems, shape, n, rtol, atol, method, seed)
+
+
+@_document
+def orthant_prob(
+    m: ArrayLike,
+    L: ArrayLike,
+    n: int | None = None,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    method: str = "auto",
+    seed: int = 0,
+) -> Any:
+    """Probability that all coordinates of t ~ N(m, L L^T) are >= 0.
+
+    Parameters
+    ----------
+    m : array_like (..., d)
+        Means; infinite ones are allowed.
+    L : array_like (d, d) or (..., d, d)
+        Lower triangular factor of the covariance, with a diagonal >= 0.
+    {parameters}
+
+    Returns
+    -------
+    float, or ndarray of the batch shape
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mvnorth
+    >>> L = np.linalg.cholesky(np.eye(9) + 1.0)
+    >>> round(mvnorth.orthant_prob(np.zeros(9), L), 4)  # 1/10
+    0.1
+    """
+    return orthant(m, L, n, rtol=rtol, atol=atol, method=method, seed=seed).prob
+
+
+@_document
+def orthant_logprob(
+    m: ArrayLike,
+    L: ArrayLike,
+    n: int | None = None,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    method: str = "auto",
+    seed: int = 0,
+) -> Any:
+    """Logarithm of ``orthant_prob``, right where the probability underflows.
+
+    Parameters
+    ----------
+    m : array_like (..., d)
+        Means; infinite ones are allowed.
+    L : array_like (d, d) or (..., d, d)
+        Lower triangular factor of the covariance, with a diagonal >= 0.
+    {parameters}
+
+    Returns
+    -------
+    float, or ndarray of the batch shape
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mvnorth
+    >>> round(mvnorth.orthant_logprob([-40.0, -30.0], np.eye(2)), 6)
+    -1258.929688
+    """
+    return orthant(m, L, n, rtol=rtol, atol=atol, method=method, seed=seed).log_prob
+
+
+@_document
+def box(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    mean: ArrayLike,
+    cov: ArrayLike,
+    n: int | None = None,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    method: str = "auto",
+    seed: int = 0,
+) -> OrthantResult:
+    """Pr(lower <= X <= upper) for X ~ N(mean, cov), with error and status.
+
+    Parameters
+    ----------
+    lower, upper : float or array_like (..., d)
+        Limits; infinite ones are allowed, a number stands for all coordinates.
+    mean : float or array_like (..., d)
+    cov : array_like (d, d) or (..., d, d)
+        Covariance, positive semi-definite; a singular one is allowed.
+    {parameters}
+
+    Returns
+    -------
+    OrthantResult
+
+    Examples
+    --------
+    >>> import mvnorth
+    >>> result = mvnorth.box(-1.0, 1.0, 0.0, [[1.0, 0.5], [0.5, 1.0]])
+    >>> round(result.prob, 6)
+    0.497972
+    """
+    problems, shape = _checks.box_problems(lower, upper, mean, cov)
+    return _run(problems, shape, n, rtol, atol, method, seed)
+
+
+@_document
+def box_prob(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    mean: ArrayLike,
+    cov: ArrayLike,
+    n: int | None = None,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    method: str = "auto",
+    seed: int = 0,
+) -> Any:
+    """Pr(lower <= X <= upper) for X ~ N(mean, cov).
+
+    Differences are taken on the side where they do not cancel, so that small probabilities keep
+    their relative accuracy in either tail.
+
+    Parameters
+    ----------
+    lower, upper : float or array_like (..., d)
+        Limits; infinite ones are allowed, a number stands for all coordinates.
+    mean : float or array_like (..., d)
+    cov : array_like (d, d) or (..., d, d)
+        Covariance, positive semi-definite; a singular one is allowed.
+    {parameters}
+
+    Returns
+    -------
+    float, or ndarray of the batch shape
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mvnorth
+    >>> cov = 0.5 * np.eye(3) + 0.5
+    >>> print(f"{mvnorth.box_prob(8.0, np.inf, 0.0, cov):.3e}")
+    1.701e-24
+    """
+    return box(lower, upper, mean, cov, n, rtol=rtol, atol=atol, method=method, seed=seed).prob
+
+
+def _cdf(
+    x: ArrayLike,
+    mean: ArrayLike | None,
+    cov: ArrayLike,
+    lower_limit: ArrayLike | None,
+    maxpts: int | None,
+    abseps: float | None,
+    releps: float | None,
+    method: str,
+    seed: int,
+) -> OrthantResult:
+    upper, means, covariance, lower = _checks.scipy_arguments(x, mean, cov, lower_limit)
+    problems, shape = _checks.box_problems(lower, upper, means, covariance)
+    return _run(problems, shape, maxpts, releps, abseps, method, seed)
+
+
+def cdf(
+    x: ArrayLike,
+    mean: ArrayLike | None = None,
+    cov: ArrayLike = 1,
+    allow_singular: bool = True,
+    maxpts: int | None = None,
+    abseps: float | None = None,
+    releps: float | None = None,
+    *,
+    lower_limit: ArrayLike | None = None,
+    method: str = "auto",
+    seed: int = 0,
+) -> Any:
+    """Multivariate normal distribution function, called like scipy's.
+
+    Takes the arguments of ``scipy.stats.multivariate_normal.cdf``, so that changing the import
+    is enough: ``import mvnorth as multivariate_normal``.
+
+    Parameters
+    ----------
+    x : array_like (..., d)
+        Upper limits; in one dimension a vector is a batch.
+    mean : array_like (d,) or (..., d), optional
+        Default: zero.
+    cov : array_like (d, d) or (..., d, d)
+        Covariance; a number stands for a multiple of the identity, a vector for a diagonal.
+    allow_singular : bool
+        Accepted for scipy's sake; a singular covariance is always computed.
+    maxpts : int, optional
+        Number of integration points, like ``n`` elsewhere.
+    abseps, releps : float, optional
+        Absolute and relative error asked for, like ``atol`` and ``rtol`` elsewhere; one of the
+        two must be met. Default: a relative error of 1e-4.
+    lower_limit : array_like (..., d), optional
+        Lower limits. Default: minus infinity.
+    method, seed
+        As in ``orthant_prob``.
+
+    Returns
+    -------
+    float, or ndarray of the batch shape
+
+    Examples
+    --------
+    >>> import mvnorth
+    >>> round(mvnorth.cdf([0.0, 0.0], mean=[0.0, 0.0], cov=[[1.0, 0.5], [0.5, 1.0]]), 12)
+    0.333333333333
+    """
+    return _cdf(x, mean, cov, lower_limit, maxpts, abseps, releps, method, seed).prob
+
+
+def logcdf(
+    x: ArrayLike,
+    mean: ArrayLike | None = None,
+    cov: ArrayLike = 1,
+    allow_singular: bool = True,
+    maxpts: int | None = None,
+    abseps: float | None = None,
+    releps: float | None = None,
+    *,
+    lower_limit: ArrayLike | None = None,
+    method: str = "auto",
+    seed: int = 0,
+) -> Any:
+    """Logarithm of ``cdf``, right where the probability underflows; see there for arguments.
+
+    Examples
+    --------
+    >>> import mvnorth
+    >>> round(mvnorth.logcdf([-40.0, -40.0], cov=[[1.0, 0.5], [0.5, 1.0]]), 4)
+    -1074.6137
+    """
+    return _cdf(x, mean, cov, lower_limit, maxpts, abseps, releps, method, seed).log_prob

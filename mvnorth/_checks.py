@@ -1,0 +1,231 @@
+"""The only place where input is validated.
+
+Every message names the argument, what it got and what it takes.
+"""
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mvnorth._linalg.blocks import connected_blocks
+from mvnorth._problem import Problems, Tolerance
+
+DEFAULT_RTOL = 1e-4
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def _array(name: str, value: ArrayLike, *, infinite: bool) -> np.ndarray:
+    """``value`` as float64, without NaN, and finite unless infinities mean something."""
+    try:
+        array = np.asarray(value)
+        if np.iscomplexobj(array):
+            raise TypeError("it is complex")
+        array = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be an array of real numbers: {error}") from None
+    if np.isnan(array).any():
+        raise ValueError(f"{name} must not contain NaN (found {int(np.isnan(array).sum())})")
+    if not infinite and not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, it contains infinities")
+    return array
+
+
+def _vector(name: str, value: ArrayLike, *, infinite: bool = True) -> np.ndarray:
+    array = _array(name, value, infinite=infinite)
+    if array.ndim == 0 or array.shape[-1] == 0:
+        raise ValueError(f"{name} must have shape (..., d) with d >= 1, got {array.shape}")
+    return array
+
+
+def _square(name: str, value: ArrayLike) -> np.ndarray:
+    array = _array(name, value, infinite=False)
+    if array.ndim < 2 or array.shape[-1] != array.shape[-2] or array.shape[-1] == 0:
+        raise ValueError(f"{name} must have shape (..., d, d) with d >= 1, got {array.shape}")
+    return array
+
+
+def _batch_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        got = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise ValueError(f"batch shapes do not broadcast: {got}") from None
+
+
+def _rows(array: np.ndarray, batch: tuple[int, ...], core: int) -> np.ndarray:
+    """``array`` with its batch axes broadcast and flattened to one; ``core`` axes are kept."""
+    shape = array.shape[array.ndim - core :]
+    return np.broadcast_to(array, batch + shape).reshape(math.prod(batch), *shape)
+
+
+def _factor_rows(factor: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:
+    """(1, d, d) where all rows share the factor, so that it is not copied; else (B, d, d)."""
+    if math.prod(factor.shape[:-2]) == 1:
+        return factor.reshape(1, *factor.shape[-2:])
+    return _rows(factor, batch, 2)
+
+
+def orthant_problems(m: ArrayLike, L: ArrayLike) -> tuple[Problems, tuple[int, ...]]:
+    """Pr(t >= 0) for t ~ N(m, L L^T) as boxes, and the batch shape of the result."""
+    means = _vector("m", m)
+    factor = _square("L", L)
+    d = means.shape[-1]
+    if factor.shape[-1] != d:
+        raise ValueError(f"m and L differ in dimension: m has {means.shape}, L has {factor.shape}")
+    if np.triu(factor, 1).any():
+        raise ValueError(
+            "L must be lower triangular, it has non-zero entries above the diagonal; "
+            "for a covariance matrix use cdf or box_prob, or take numpy.linalg.cholesky of it"
+        )
+    diagonal = np.diagonal(factor, axis1=-2, axis2=-1)
+    if (diagonal < 0).any():
+        raise ValueError(f"L must have a diagonal >= 0, its smallest entry is {diagonal.min():g}")
+    batch = _batch_shape(m=means.shape[:-1], L=factor.shape[:-2])
+    upper = _rows(means, batch, 1)  # Pr(m + L y >= 0) = Pr(L y <= m), since y is symmetric
+    lower = np.full_like(upper, -np.inf)
+    return Problems(lower, upper, _factor_rows(factor, batch), 8 * d * _EPS), batch
+
+
+def box_problems(
+    lower: ArrayLike, upper: ArrayLike, mean: ArrayLike, cov: ArrayLike
+) -> tuple[Problems, tuple[int, ...]]:
+    """Pr(lower <= X <= upper) for X ~ N(mean, cov) as boxes, and the batch shape."""
+    covariance = _square("cov", cov)
+    d = covariance.shape[-1]
+    limits = []
+    for name, value in (("lower", lower), ("upper", upper), ("mean", mean)):
+        array = _array(name, value, infinite=name != "mean")
+        if array.ndim == 0:
+            array = np.full(d, array)
+        if array.shape[-1] != d:
+            raise ValueError(
+                f"{name} must have shape (..., {d}) to go with cov {covariance.shape}, "
+                f"got {array.shape}"
+            )
+        limits.append(array)
+    low, high, centre = limits
+    batch = _batch_shape(
+        lower=low.shape[:-1],
+        upper=high.shape[:-1],
+        mean=centre.shape[:-1],
+        cov=covariance.shape[:-2],
+    )
+    low, high, centre = (_rows(array, batch, 1) for array in limits)
+    if (low > high).any():
+        row, column = np.argwhere(low > high)[0]
+        raise ValueError(
+            f"lower must not exceed upper: coordinate {column} has "
+            f"lower {low[row, column]:g} > upper {high[row, column]:g}"
+        )
+    factor = _factor_rows(_covariance_factor(covariance), batch)
+    singular = math.sqrt(8 * d * _EPS)  # a covariance holds variances to rounding, not deviations
+    return Problems(low - centre, high - centre, factor, singular), batch
+
+
+def _covariance_factor(cov: np.ndarray) -> np.ndarray:
+    """A with cov = A A^T: Cholesky's where it exists, else from eigenvectors."""
+    variance = np.diagonal(cov, axis1=-2, axis2=-1)
+    if (variance < 0).any():
+        raise ValueError(f"cov must have a diagonal >= 0, its smallest entry is {variance.min():g}")
+    deviation = np.sqrt(variance)
+    scale = np.where(deviation > 0, deviation, 1.0)
+    corr = cov / scale[..., :, None] / scale[..., None, :]
+    asymmetry = float(np.max(np.abs(corr - np.swapaxes(corr, -1, -2)), initial=0.0))
+    if asymmetry > 1e-8:
+        raise ValueError(
+            f"cov must be symmetric, it differs from its transpose by {asymmetry:.1e} "
+            "in units of the standard deviations"
+        )
+    try:
+        factor = np.linalg.cholesky(corr)
+    except np.linalg.LinAlgError:
+        matrices = corr.reshape(-1, *corr.shape[-2:])
+        factor = np.stack([_semidefinite_factor(matrix) for matrix in matrices])
+        factor = factor.reshape(corr.shape)
+    return factor * deviation[..., :, None]
+
+
+def _semidefinite_factor(corr: np.ndarray) -> np.ndarray:
+    """A with corr = A A^T from eigenvectors, block by block so that independence stays visible."""
+    factor = np.zeros_like(corr)
+    for block in connected_blocks(corr != 0):
+        values, vectors = np.linalg.eigh(corr[np.ix_(block, block)])
+        if values[0] < -1e-10 * len(corr):
+            raise ValueError(
+                "cov must be positive semi-definite; scaled to unit variances its smallest "
+                f"eigenvalue is {values[0]:.3g}"
+            )
+        factor[np.ix_(block, block)] = vectors * np.sqrt(np.maximum(values, 0.0))
+    return factor
+
+
+def scipy_arguments(
+    x: ArrayLike, mean: ArrayLike | None, cov: ArrayLike, lower_limit: ArrayLike | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """x, mean, cov and lower limit as ``scipy.stats.multivariate_normal.cdf`` reads them.
+
+    A number for ``cov`` means that multiple of the identity, a vector a diagonal; the dimension
+    comes from ``mean``, else from ``cov``; in one dimension a vector ``x`` is a batch.
+    """
+    covariance = _array("cov", cov, infinite=False)
+    if mean is None:
+        d = covariance.shape[-1] if covariance.ndim >= 2 else 1
+        means = np.zeros(d)
+    else:
+        means = np.atleast_1d(_array("mean", mean, infinite=False))
+        d = means.shape[-1]
+    if covariance.ndim == 0:
+        covariance = covariance * np.eye(d)
+    elif covariance.ndim == 1:
+        covariance = np.diag(covariance)
+
+    def points(name: str, value: ArrayLike) -> np.ndarray:
+        array = _array(name, value, infinite=True)
+        if d == 1 and (array.ndim == 0 or array.shape[-1] != 1 or array.ndim == 1):
+            return array[..., None]
+        return array
+
+    low = np.asarray(-np.inf) if lower_limit is None else points("lower_limit", lower_limit)
+    return points("x", x), means, covariance, low
+
+
+def points_count(n: Any) -> int | None:
+    """``n`` as an int >= 1, or None."""
+    if n is None:
+        return None
+    try:
+        count = operator.index(n)
+    except TypeError:
+        raise TypeError(f"n must be a whole number of points or None, got {n!r}") from None
+    if count < 1:
+        raise ValueError(f"n must be at least 1, got {count}")
+    return count
+
+
+def tolerance(rtol: float | None, atol: float | None, n: int | None) -> Tolerance | None:
+    """The tolerance asked for; None where ``n`` alone decides."""
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if value is not None and not (isinstance(value, (int, float, np.number)) and value >= 0):
+            raise ValueError(f"{name} must be a number >= 0 or None, got {value!r}")
+    if rtol is None and atol is None:
+        return Tolerance(DEFAULT_RTOL, 0.0) if n is None else None
+    return Tolerance(float(rtol or 0.0), float(atol or 0.0))
+
+
+def method_name(method: Any, methods: tuple[str, ...]) -> str:
+    if method not in methods:
+        raise ValueError(f"method must be one of {', '.join(map(repr, methods))}, got {method!r}")
+    return str(method)
+
+
+def seed_value(seed: Any) -> int:
+    try:
+        value = operator.index(seed)
+    except TypeError:
+        raise TypeError(f"seed must be a whole number, got {seed!r}") from None
+    if value < 0:
+        raise ValueError(f"seed must be at least 0, got {value}")
+    return value

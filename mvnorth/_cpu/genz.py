@@ -1,0 +1,236 @@
+"""Genz's separation of variables (Genz 1992, J. Comput. Graph. Stat. 1) on blocks of samples.
+
+For standard normal y the row limits  lower_i <= y_i + sum_j<i T_ij y_j <= upper_i  are met one
+variable after the other:
+
+    e_i = Phi(b_i) - Phi(a_i),   y_i = Phi^-1(Phi(a_i) + u_i e_i),   weight = prod e_i
+
+Samples are innermost and contiguous, so that Phi and its inverse run as vector code; rows are
+taken in panels and tiles, so that a loaded y serves many of them.  A weight is a mantissa and a
+power of two, so it does not underflow.  Rows that a singular covariance ties to earlier
+variables narrow the limits of the last variable they contain (Genz & Kwong 2000).
+"""
+
+import numpy as np
+from numba import njit
+
+from mvnorth._scalar.exp_log import FAST, log_scaled, power_of_two, split_mantissa
+from mvnorth._scalar.normal import (
+    interval_parts,
+    ndtr_parts,
+    quantile_central,
+    quantile_tail,
+    quantile_w,
+)
+from mvnorth._tables.normal import QUANTILE_W_MAX
+
+BLOCK = 128  # samples at a time
+TILE = 4  # rows and columns whose products stay in registers
+PANEL = 16  # rows whose sums stay in the first-level cache; T is padded to a multiple of it
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _lattice(u, z, shift, first, stride):
+    """One coordinate of a shifted rank-1 lattice under the tent transform, inside (0, 1)."""
+    for s in range(BLOCK):
+        x = (first + stride * s) * z + shift
+        x -= np.floor(x)
+        u[s] = (1.0 - 2.0**-53) - abs(2.0 * x - 1.0) * (1.0 - 2.0**-52)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _fill(a, value):
+    for s in range(BLOCK):
+        a[s] = value
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _subtract_tile(acc, a, T, row, y, j):
+    """acc[a:a+4] -= T[row:row+4, j:j+4] @ y[j:j+4]: sixteen multiply-adds for twelve accesses."""
+    t00, t01, t02, t03 = T[row, j], T[row, j + 1], T[row, j + 2], T[row, j + 3]
+    t10, t11, t12, t13 = T[row + 1, j], T[row + 1, j + 1], T[row + 1, j + 2], T[row + 1, j + 3]
+    t20, t21, t22, t23 = T[row + 2, j], T[row + 2, j + 1], T[row + 2, j + 2], T[row + 2, j + 3]
+    t30, t31, t32, t33 = T[row + 3, j], T[row + 3, j + 1], T[row + 3, j + 2], T[row + 3, j + 3]
+    for s in range(BLOCK):
+        p, q, r, t = y[j, s], y[j + 1, s], y[j + 2, s], y[j + 3, s]
+        acc[a, s] -= t00 * p + t01 * q + t02 * r + t03 * t
+        acc[a + 1, s] -= t10 * p + t11 * q + t12 * r + t13 * t
+        acc[a + 2, s] -= t20 * p + t21 * q + t22 * r + t23 * t
+        acc[a + 3, s] -= t30 * p + t31 * q + t32 * r + t33 * t
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _subtract_tiles(acc, T, panel, first_row, last_row, y, first, last):
+    """acc -= T[first_row:last_row, first:last] @ y[first:last]; acc belongs to row ``panel`` on.
+
+    Columns outside: four rows of y are read from far once and serve the whole panel.
+    """
+    for j in range(first, last, TILE):
+        for row in range(first_row, last_row, TILE):
+            _subtract_tile(acc, row - panel, T, row, y, j)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _subtract_row(acc, T_row, y, first, last):
+    """acc -= T_row[first:last] @ y[first:last]."""
+    for j in range(first, last):
+        t = T_row[j]
+        yj = y[j]
+        for s in range(BLOCK):
+            acc[s] -= t * yj[s]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _quantiles(q, w, far, y):
+    """y = Phi^-1(q + 1/2); ``far`` says that some w lie beyond the rational function."""
+    for s in range(BLOCK):
+        y[s] = quantile_central(q[s], w[s])
+    if far:
+        for s in range(BLOCK):
+            if w[s] > QUANTILE_W_MAX:
+                y[s] = quantile_tail(q[s], w[s])
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _one_sided(acc, upper, u, weight, power, q, w, y):
+    """Factor Phi(b) into the weights and draw y below b = upper + acc."""
+    far = 0
+    for s in range(BLOCK):
+        f, k = ndtr_parts(upper + acc[s])
+        weight[s] *= f
+        power[s] += k
+        q[s], w[s] = quantile_w(f * u[s], k)
+        far += w[s] > QUANTILE_W_MAX
+    _quantiles(q, w, far > 0, y)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _two_sided(low, high, u, weight, power, q, w, y):
+    """Factor Phi(high) - Phi(low) into the weights and draw y between; ``low`` is overwritten."""
+    far = 0
+    for s in range(BLOCK):
+        top = high[s] if high[s] > low[s] else low[s]
+        base, width, k, sign = interval_parts(low[s], top)
+        low[s] = sign
+        m, k_width = split_mantissa(width if width > 0.0 else 1.0)
+        weight[s] *= m if width > 0.0 else 0.0
+        power[s] += k + k_width
+        q[s], w[s] = quantile_w(base + u[s] * width, k)
+        far += w[s] > QUANTILE_W_MAX
+    _quantiles(q, w, far > 0, y)
+    for s in range(BLOCK):
+        y[s] *= low[s]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _narrow(low, high, acc, lower, upper):
+    """Intersect [low, high] with lower + acc <= y <= upper + acc."""
+    for s in range(BLOCK):
+        a = lower + acc[s]
+        b = upper + acc[s]
+        low[s] = a if a > low[s] else low[s]
+        high[s] = b if b < high[s] else high[s]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _renormalise(weight, power):
+    for s in range(BLOCK):
+        positive = weight[s] > 0.0
+        m, k = split_mantissa(weight[s] if positive else 1.0)
+        weight[s] = m if positive else 0.0
+        power[s] += k
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _weigh_block(T, lower, upper, rank, attached, z, shift, first, stride, work, sums, y):
+    """Weights of one block of samples, left in work[0] (mantissa) and work[1] (power of two)."""
+    weight, power, u, q, w = work[0], work[1], work[2], work[3], work[4]
+    low, high, extra = work[5], work[6], work[7]
+    _fill(weight, 1.0)
+    _fill(power, 0.0)
+    tied = rank  # next row without a variable of its own
+    for i in range(rank):
+        panel = i - i % PANEL
+        if i == panel:
+            for k in range(PANEL):
+                _fill(sums[k], 0.0)
+            _subtract_tiles(sums, T, panel, i, min(i + PANEL, rank), y, 0, i)
+        elif i % TILE == 0:
+            _subtract_tiles(sums, T, panel, i, min(panel + PANEL, rank), y, i - TILE, i)
+        acc = sums[i - panel]
+        _subtract_row(acc, T[i], y, i - i % TILE, i)
+        _lattice(u, z[i], shift[i], first, stride)
+        if lower[i] == -np.inf and (tied == lower.size or attached[tied] > i):
+            _one_sided(acc, upper[i], u, weight, power, q, w, y[i])
+        else:
+            _fill(low, -np.inf)
+            _fill(high, np.inf)
+            _narrow(low, high, acc, lower[i], upper[i])
+            while tied < lower.size and attached[tied] == i:
+                _fill(extra, 0.0)
+                _subtract_row(extra, T[tied], y, 0, i)
+                _narrow(low, high, extra, lower[tied], upper[tied])
+                tied += 1
+            _two_sided(low, high, u, weight, power, q, w, y[i])
+        if i % TILE == TILE - 1:
+            _renormalise(weight, power)
+    _renormalise(weight, power)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def genz_sums(
+    rows, T, lower, upper, rank, attached, z, shifts, start, stride, points, out, begin, end
+):
+    """Sums of weights over parts of shifted lattices, as logarithms.
+
+    Item ``t`` in [begin, end) is part ``t % parts`` of shift ``(t // parts) % R`` of problem
+    ``rows[t // (parts * R)]``, where ``parts = start.size``.
+
+    Parameters
+    ----------
+    rows : (A,) problems still at work
+    T : (B, D, D) unit lower triangular, D a multiple of PANEL
+    lower, upper : (B, d) limits of the rows of T; lower is -inf for a one-sided row
+    rank : (B,) number of variables; rows beyond it are tied to variable ``attached``
+    attached : (B, d) non-decreasing from ``rank`` on
+    z : (d,) lattice vector over the number of points
+    shifts : (R, d)
+    start : (parts,) numerator of the first point of each part
+    stride, points : step between numerators, and points a part
+    out : (A * R * parts, 2) logs of the sums of weights and of their squares
+    """
+    parts = start.size
+    replicates = shifts.shape[0]
+    work = np.empty((8, BLOCK))
+    sums = np.empty((PANEL, BLOCK))
+    y = np.zeros((T.shape[1], BLOCK))
+    for item in range(begin, end):
+        part = item % parts
+        shift = shifts[(item // parts) % replicates]
+        b = rows[item // (parts * replicates)]
+        total = squares = 0.0  # times 2**top, 2**(2 top)
+        top = -np.inf
+        for s in range(0, points, BLOCK):
+            first = start[part] + s * stride
+            _weigh_block(
+                T[b], lower[b], upper[b], rank[b], attached[b], z, shift, first, stride,
+                work, sums, y,
+            )  # fmt: skip
+            weight, power = work[0], work[1]
+            size = min(BLOCK, points - s)
+            peak = top
+            for i in range(size):
+                if weight[i] > 0.0 and power[i] > peak:
+                    peak = power[i]
+            if peak == -np.inf:
+                continue
+            shrink = power_of_two(top - peak)
+            total *= shrink
+            squares *= shrink * shrink
+            top = peak
+            for i in range(size):
+                w = weight[i] * power_of_two(power[i] - top)
+                total += w
+                squares += w * w
+        out[item, 0] = log_scaled(total, top) if total > 0.0 else -np.inf
+        out[item, 1] = log_scaled(squares, 2.0 * top) if total > 0.0 else -np.inf

@@ -1,0 +1,82 @@
+"""Phi, its inverse, log Phi and phi/Phi over flat arrays, as vector code."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from mvnorth._scalar.exp_log import (
+    FAST,
+    log_parts,
+    log_scaled,
+    power_of_two,
+    scale_by_power,
+    split_mantissa,
+)
+from mvnorth._scalar.normal import (
+    Z_MAX,
+    gauss_parts,
+    ndtr_parts,
+    quantile_central,
+    quantile_tail,
+    quantile_w,
+    tail_ratio,
+)
+from mvnorth._tables.normal import QUANTILE_W_MAX
+
+_INV_SQRT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
+_LOG_R_MAX = 1e300  # tail_ratio(z) is still a normal number
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def ndtr(x, out):
+    for i in range(x.size):
+        f, k = ndtr_parts(x[i])
+        out[i] = scale_by_power(f, k) if x[i] == x[i] else x[i]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def log_ndtr(x, out):
+    for i in range(x.size):
+        z = min(abs(x[i]), _LOG_R_MAX)
+        ratio = tail_ratio(z)
+        negative = log_scaled(ratio, 0.0) - 0.5 * z * z
+        f, k = gauss_parts(min(z, Z_MAX))
+        q = scale_by_power(f * ratio, k)  # Phi(-z)
+        m, power = split_mantissa(1.0 - q)
+        near_one = q < 0.25
+        positive = log_parts(-q if near_one else m - 1.0, 0.0 if near_one else power)
+        value = positive if x[i] > 0.0 else negative
+        out[i] = value if x[i] == x[i] else x[i]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def mills(x, out):
+    for i in range(x.size):
+        z = min(abs(x[i]), 1e308)
+        ratio = tail_ratio(z)
+        f, k = gauss_parts(min(z, Z_MAX))
+        positive = scale_by_power(f * _INV_SQRT_2_PI, k) / (1.0 - f * ratio * power_of_two(k))
+        value = positive if x[i] > 0.0 else _INV_SQRT_2_PI / ratio
+        value = np.inf if x[i] == -np.inf else value
+        out[i] = value if x[i] == x[i] else x[i]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def ndtri(p, out):
+    far = 0
+    for i in range(p.size):
+        inside = p[i] > 0.0 and p[i] < 1.0
+        safe = p[i] if inside else 0.5
+        tiny = safe < 1e-290  # perhaps subnormal: bring it into the range of split_mantissa
+        q, w = quantile_w(safe * 2.0**64 if tiny else safe, -64.0 if tiny else 0.0)
+        far += w > QUANTILE_W_MAX
+        edge = -np.inf if p[i] == 0.0 else (np.inf if p[i] == 1.0 else np.nan)
+        out[i] = quantile_central(q, w) if inside else edge
+    if far > 0:
+        for i in range(p.size):
+            if p[i] > 0.0 and p[i] < 1e-17:
+                f = p[i] * 2.0**64 if p[i] < 1e-290 else p[i]
+                q, w = quantile_w(f, -64.0 if p[i] < 1e-290 else 0.0)
+                if w > QUANTILE_W_MAX:
+                    out[i] = quantile_tail(q, w)

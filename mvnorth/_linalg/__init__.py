@@ -1,0 +1,1 @@
+"""Factorisations: the reordered triangular factor that Genz's method integrates over."""

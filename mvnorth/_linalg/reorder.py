@@ -1,0 +1,170 @@
+"""Reordered triangular factor (Gibson, Glasbey & Elston 1994; Genz & Bretz 2009, section 4.1.3).
+
+At each step the row with the smallest conditional probability comes next, given truncated
+means for the variables before it.  The factor is kept as a product: Householder reflections
+from the right bring the pivot row to a single entry, so that Sigma = A A^T is never formed and
+a small diagonal of L keeps its accuracy.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from mvnorth._scalar.exp_log import log_scaled
+from mvnorth._scalar.normal import interval_parts, ndtr_parts
+
+FLAGS = {"contract", "nsz", "reassoc"}
+_LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_interval(low: float, high: float) -> float:
+    """log(Phi(high) - Phi(low))."""
+    if low == -np.inf:
+        f, k = ndtr_parts(high)
+        return log_scaled(f, k)
+    _, width, k, _ = interval_parts(low, high)
+    return log_scaled(width, k) if width > 0.0 else -np.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _truncated_mean(low: float, high: float) -> float:
+    """Mean of a standard normal between two limits; between them whatever the rounding."""
+    log_prob = _log_interval(low, high)
+    mean = -math.exp(min(-0.5 * high * high - _LOG_SQRT_2_PI - log_prob, 700.0))
+    if low > -np.inf:
+        mean += math.exp(min(-0.5 * low * low - _LOG_SQRT_2_PI - log_prob, 700.0))
+    return min(max(mean, low), high)
+
+
+@njit(cache=True, nogil=True, fastmath=FLAGS, error_model="numpy")
+def _reflect(A, i, left):
+    """Turn row i, from column i on, into one positive entry; apply the same to the rows below.
+
+    ``left[k]`` becomes the norm of A[k, i+1:]: the standard deviation that row k has left given
+    the variables up to i.
+    """
+    rows, width = A.shape
+    norm = left[i]
+    sign = 1.0 if A[i, i] >= 0.0 else -1.0
+    A[i, i] += sign * norm
+    scale = 1.0 / (norm * abs(A[i, i]))  # 2/|v|**2 of the reflection's vector v
+    for k in range(i + 1, rows):
+        dot = 0.0
+        for j in range(i, width):
+            dot += A[k, j] * A[i, j]
+        dot *= scale
+        A[k, i] = -sign * (A[k, i] - dot * A[i, i])
+        norm2 = 0.0
+        for j in range(i + 1, width):
+            value = A[k, j] - dot * A[i, j]
+            A[k, j] = value
+            norm2 += value * value
+        left[k] = math.sqrt(norm2)
+    A[i, i] = norm
+    for j in range(i + 1, width):
+        A[i, j] = 0.0
+
+
+@njit(cache=True, nogil=True, fastmath=FLAGS, error_model="numpy")
+def _load(source, low, high, A, left):
+    """Rows of unit norm and their limits; a lower limit alone is mirrored.  True if all are."""
+    one_sided = True
+    for i in range(A.shape[0]):
+        norm2 = 0.0
+        for j in range(A.shape[1]):
+            norm2 += source[i, j] * source[i, j]
+        scale = 1.0 / math.sqrt(norm2)
+        if high[i] == np.inf:
+            scale = -scale
+            low[i], high[i] = high[i], low[i]
+        low[i] *= scale
+        high[i] *= scale
+        for j in range(A.shape[1]):
+            A[i, j] = source[i, j] * scale
+        left[i] = 1.0
+        one_sided = one_sided and low[i] == -np.inf
+    return one_sided
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _next_row(low, high, mean, left, first, singular, one_sided):
+    """The row with the smallest conditional probability, or -1 if all are tied."""
+    best, smallest = -1, np.inf
+    for k in range(first, low.size):
+        if left[k] > singular:
+            value = (high[k] - mean[k]) / left[k]  # orders one-sided rows as Phi of it does
+            if not one_sided:
+                value = _log_interval((low[k] - mean[k]) / left[k], value)
+            if best < 0 or value < smallest:
+                best, smallest = k, value
+    return best
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _swap(A, low, high, mean, left, i, k):
+    for j in range(A.shape[1]):
+        A[i, j], A[k, j] = A[k, j], A[i, j]
+    low[i], low[k] = low[k], low[i]
+    high[i], high[k] = high[k], high[i]
+    mean[i], mean[k] = mean[k], mean[i]
+    left[i], left[k] = left[k], left[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def reorder(factor, singular, T, lower, upper, rank, attached, begin, end):
+    """Reorder and triangularise problems ``begin`` to ``end``.
+
+    Parameters
+    ----------
+    factor : (1 or B, d, width) A with Sigma = A A^T, no row of zeros
+    singular : what is left of a unit standard deviation when a row counts as tied
+    T : (B, D, D) output, D >= d: rows of unit diagonal, see ``genz_sums``
+    lower, upper : (B, d) limits of a centred normal, not both infinite; overwritten with those of
+        the rows of T
+    rank, attached : (B,), (B, d) output, see ``genz_sums``
+    """
+    d = lower.shape[1]
+    A = np.empty((d, factor.shape[2]))
+    mean = np.empty(d)
+    left = np.empty(d)
+    for b in range(begin, end):
+        low, high, tie = lower[b], upper[b], attached[b]
+        one_sided = _load(factor[b if factor.shape[0] > 1 else 0], low, high, A, left)
+        for i in range(d):
+            mean[i] = 0.0
+        r = 0
+        while r < d:
+            best = _next_row(low, high, mean, left, r, singular, one_sided)
+            if best < 0:
+                break
+            _swap(A, low, high, mean, left, r, best)
+            y = _truncated_mean((low[r] - mean[r]) / left[r], (high[r] - mean[r]) / left[r])
+            _reflect(A, r, left)
+            for k in range(r + 1, d):
+                mean[k] += A[k, r] * y
+            r += 1
+        rank[b] = r
+        for i in range(d):
+            tie[i] = min(i, r - 1)
+            if i >= r:
+                while abs(A[i, tie[i]]) <= singular and tie[i] > 0:
+                    tie[i] -= 1
+        for i in range(r + 1, d):  # insertion sort of the tied rows by their variable
+            k = i
+            while k > r and tie[k - 1] > tie[k]:
+                tie[k - 1], tie[k] = tie[k], tie[k - 1]
+                _swap(A, low, high, mean, left, k - 1, k)
+                k -= 1
+        for i in range(d):
+            diagonal = A[i, tie[i]]
+            for j in range(T.shape[2]):
+                T[b, i, j] = A[i, j] / diagonal if j < tie[i] else 0.0
+            low[i] /= diagonal
+            high[i] /= diagonal
+            if diagonal < 0.0:
+                low[i], high[i] = high[i], low[i]
+        for i in range(d, T.shape[1]):
+            for j in range(T.shape[2]):
+                T[b, i, j] = 0.0

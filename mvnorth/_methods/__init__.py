@@ -1,0 +1,1 @@
+"""One algorithm a file, each with the same face: problems in, ``Estimate`` out."""

@@ -1,0 +1,80 @@
+"""Which method suits which part of a problem.
+
+Coordinates without limits, or without variance, drop out.  What is left falls apart into blocks
+of coordinates that are independent of each other: a block of one to three has a closed form,
+any other is integrated by Genz's method.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mvnorth._linalg.blocks import connected_blocks
+from mvnorth._problem import Problems
+
+METHODS = ("auto", "closed_form", "genz")
+CLOSED_FORM_MAX = 3
+
+
+def block_method(d: int, method: str) -> str:
+    """The method for a block of d coordinates."""
+    if method == "genz" or (method == "auto" and d > CLOSED_FORM_MAX):
+        return "genz"
+    if d > CLOSED_FORM_MAX:
+        raise ValueError(
+            f"method='closed_form' takes blocks of at most {CLOSED_FORM_MAX} dependent "
+            f"coordinates, got {d}; use method='auto' or 'genz'"
+        )
+    return "closed_form"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of a batch that fall apart in the same way: ``blocks`` of coordinates."""
+
+    rows: np.ndarray
+    blocks: tuple[np.ndarray, ...]
+
+
+def impossible(problems: Problems) -> np.ndarray:
+    """Rows whose probability is exactly 0: an empty interval, or a constant outside its limits."""
+    constant = ~problems.factor.any(axis=2)
+    empty = problems.lower == problems.upper  # includes both limits at the same infinity
+    empty |= (problems.lower == np.inf) | (problems.upper == -np.inf)
+    outside = (problems.lower > 0) | (problems.upper < 0)
+    return np.asarray(np.where(constant, outside, empty).any(axis=1))
+
+
+def pieces(problems: Problems, split: bool) -> Iterator[Piece]:
+    """Cut a batch into pieces; without ``split`` each piece is one block."""
+    limited = np.isfinite(problems.lower) | np.isfinite(problems.upper)
+    active = limited & problems.factor.any(axis=2)
+    connected = (problems.factor != 0) if split else None
+    if active.all() and (connected is None or _all_below_diagonal(connected)):
+        yield Piece(np.arange(problems.size), (np.arange(problems.d),))
+        return
+    patterns = active if connected is None else _joint_pattern(active, connected)
+    _, first, inverse = np.unique(patterns, axis=0, return_index=True, return_inverse=True)
+    for k, row in enumerate(first):
+        coordinates = np.flatnonzero(active[row])
+        if connected is None or coordinates.size == 0:
+            blocks = (coordinates,) if coordinates.size else ()
+        else:
+            links = connected[row if len(connected) > 1 else 0][coordinates]
+            blocks = tuple(coordinates[block] for block in connected_blocks(links))
+        yield Piece(np.flatnonzero(inverse.reshape(-1) == k), blocks)
+
+
+def _all_below_diagonal(connected: np.ndarray) -> bool:
+    """Every coordinate shares a column with the one before: one block, seen without a search."""
+    return bool(np.diagonal(connected, offset=-1, axis1=1, axis2=2).all()) and bool(
+        np.diagonal(connected, axis1=1, axis2=2)[:, :-1].all()
+    )
+
+
+def _joint_pattern(active: np.ndarray, connected: np.ndarray) -> np.ndarray:
+    """(B, k) bytes that are equal where rows have the same active coordinates and zeros of A."""
+    zeros = np.packbits(connected.reshape(len(connected), -1), axis=1)
+    zeros = np.broadcast_to(zeros, (len(active), zeros.shape[1]))
+    return np.concatenate([np.packbits(active, axis=1), zeros], axis=1)

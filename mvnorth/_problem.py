@@ -1,0 +1,85 @@
+"""What passes between the rooms: problems in, tolerances beside them, estimates out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Problems:
+    """A batch of boxes: Pr(lower <= X <= upper) for X ~ N(0, A A^T).
+
+    Attributes
+    ----------
+    lower, upper : (B, d) limits, infinite ones allowed
+    factor : (1 or B, d, r) A, not necessarily triangular or square; one for all rows, or one each
+    singular : relative standard deviation below which a coordinate counts as determined by
+        others: the rounding level of where A came from
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    factor: np.ndarray
+    singular: float
+
+    @property
+    def size(self) -> int:
+        return self.lower.shape[0]
+
+    @property
+    def d(self) -> int:
+        return self.lower.shape[1]
+
+    def take(self, rows: Any, coordinates: np.ndarray | None = None) -> "Problems":
+        """The same problems for some rows, and the marginals of some coordinates."""
+        factor = self.factor if self.factor.shape[0] == 1 else self.factor[rows]
+        lower, upper = self.lower[rows], self.upper[rows]
+        if coordinates is not None:
+            factor = factor[:, coordinates]
+            factor = np.ascontiguousarray(factor[:, :, factor.any(axis=(0, 1))])
+            lower, upper = lower[:, coordinates], upper[:, coordinates]
+        return Problems(lower, upper, factor, self.singular)
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Error asked for: at most ``absolute``, or at most ``relative`` times the probability."""
+
+    relative: float
+    absolute: float
+
+    def divided(self, parts: int) -> "Tolerance":
+        """The tolerance for each of several factors of a probability."""
+        return Tolerance(self.relative / parts, self.absolute / parts)
+
+    def met(self, log_prob: np.ndarray, rel_error: np.ndarray) -> np.ndarray:
+        relative = rel_error <= self.relative
+        if self.absolute == 0.0:  # a probability that underflows must not pass for exact
+            return relative
+        with np.errstate(invalid="ignore"):
+            return relative | (rel_error * np.exp(log_prob) <= self.absolute)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a method returns: log probability, relative error bound and points used, ``(B,)``."""
+
+    log_prob: np.ndarray
+    rel_error: np.ndarray
+    n: np.ndarray
+
+    def replace(self, rows: np.ndarray, other: "Estimate", of_other: np.ndarray) -> None:
+        """Take over ``other``'s rows ``of_other`` as this estimate's ``rows``."""
+        self.log_prob[rows] = other.log_prob[of_other]
+        self.rel_error[rows] = other.rel_error[of_other]
+        self.n[rows] = other.n[of_other]
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> "Estimate":
+        return Estimate(
+            np.concatenate([p.log_prob for p in parts]),
+            np.concatenate([p.rel_error for p in parts]),
+            np.concatenate([p.n for p in parts]),
+        )

@@ -1,0 +1,130 @@
+"""What a user gets back: ``OrthantResult``, and the ``Status`` of each probability."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from mvnorth._problem import Estimate, Tolerance
+
+
+class Status(IntEnum):
+    """How the computation of a probability ended."""
+
+    CONVERGED = 0
+    """The error is within the tolerance."""
+    FIXED = 1
+    """The given number of points was used; no tolerance was asked for."""
+    LIMIT = 2
+    """The error is still above the tolerance; the error that is reported holds."""
+
+
+@dataclass(frozen=True, repr=False)
+class OrthantResult:
+    """Probabilities with their errors; numbers for one problem, arrays for a batch.
+
+    Attributes
+    ----------
+    prob : the probability (0 where it underflows; ``log_prob`` is right there too)
+    log_prob : its logarithm
+    error : bound on the absolute error of ``prob`` at about 99 % confidence; at most 1
+    rel_error : bound on the relative error at the same confidence; infinite if nothing is known
+    n : integration points used; 0 for a closed form
+    method : what computed it, such as "genz"; several for a problem of several blocks
+    status : a ``Status``
+    tolerance : the ``(rtol, atol)`` asked for, or None
+    """
+
+    prob: Any
+    log_prob: Any
+    error: Any
+    rel_error: Any
+    n: Any
+    method: Any
+    status: Any
+    tolerance: tuple[float, float] | None = None
+
+    def __repr__(self) -> str:
+        if np.ndim(self.prob) > 0:
+            return _describe_batch(self)
+        lines = [
+            f"probability     {self.prob:.10g} +- {self.error:.1e}",
+            f"log             {self.log_prob:.10g}",
+            f"relative error  {self.rel_error:.1e}",
+            f"method          {self.method}" + (f", {self.n} points" if self.n else ""),
+            f"status          {_describe_status(self)}",
+        ]
+        return "\n".join(lines)
+
+
+def _asked(tolerance: tuple[float, float] | None) -> str:
+    rtol, atol = tolerance or (0.0, 0.0)
+    terms = [f"rtol={rtol:g}"] * (rtol > 0 or atol == 0) + [f"atol={atol:g}"] * (atol > 0)
+    return " or ".join(terms)
+
+
+def _advice(result: OrthantResult) -> str:
+    return (
+        f"tolerance not met ({_asked(result.tolerance)}): give more points with n=, or accept a "
+        "larger rtol= or atol="
+    )
+
+
+def _describe_status(result: OrthantResult) -> str:
+    if result.status == Status.LIMIT:
+        return _advice(result)
+    if result.status == Status.FIXED:
+        return "n points as given"
+    return f"converged ({_asked(result.tolerance)})"
+
+
+def _describe_batch(result: OrthantResult) -> str:
+    shape = "x".join(map(str, np.shape(result.prob)))
+    if np.size(result.prob) == 0:
+        return f"{shape} probabilities (an empty batch)"
+    methods = ", ".join(np.unique(result.method))
+    lines = [
+        f"{shape} probabilities from {np.min(result.prob):.4g} to {np.max(result.prob):.4g}",
+        f"largest errors  {np.max(result.error):.1e} absolute, "
+        f"{np.max(result.rel_error):.1e} relative",
+        f"methods         {methods}; {int(np.sum(result.n))} points in all",
+    ]
+    short = int(np.sum(result.status == Status.LIMIT))
+    lines.append(f"status          {np.size(result.prob) - short} as asked, {short} short")
+    if short:
+        lines.append(f"                {_advice(result)}")
+    return "\n".join(lines)
+
+
+def wrap(
+    estimate: Estimate,
+    methods: np.ndarray,
+    tolerance: Tolerance | None,
+    shape: tuple[int, ...],
+) -> OrthantResult:
+    """An ``OrthantResult`` of the batch shape, or of numbers where that is ``()``."""
+    prob = np.exp(estimate.log_prob)
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.minimum(prob * estimate.rel_error, 1.0)
+    error[estimate.rel_error == np.inf] = 1.0
+    if tolerance is None:
+        status = np.full(prob.shape, Status.FIXED, dtype=np.int8)
+    else:
+        met = tolerance.met(estimate.log_prob, estimate.rel_error)
+        status = np.where(met, Status.CONVERGED, Status.LIMIT).astype(np.int8)
+    asked = None if tolerance is None else (tolerance.relative, tolerance.absolute)
+
+    def shaped(column: np.ndarray) -> Any:
+        return column.reshape(shape) if shape else column[0].item()
+
+    return OrthantResult(
+        prob=shaped(prob),
+        log_prob=shaped(estimate.log_prob),
+        error=shaped(error),
+        rel_error=shaped(estimate.rel_error),
+        n=shaped(estimate.n),
+        method=shaped(methods),
+        status=shaped(status) if shape else Status(int(status[0])),
+        tolerance=asked,
+    )

@@ -1,0 +1,64 @@
+"""Carry out a plan: each block by its method, the blocks of a problem multiplied together."""
+
+import numpy as np
+
+from mvnorth import _plan
+from mvnorth._problem import Estimate, Problems, Tolerance
+
+_ROUNDING = 1e-15
+
+
+def run(
+    problems: Problems, n: int | None, tolerance: Tolerance, method: str, seed: int
+) -> tuple[Estimate, np.ndarray]:
+    """Estimates of a batch, and the name of the method for each row."""
+    size = problems.size
+    estimate = Estimate(np.zeros(size), np.full(size, _ROUNDING), np.zeros(size, dtype=np.int64))
+    used = np.zeros((len(_plan.METHODS), size), dtype=bool)  # which methods each row took
+    never = _plan.impossible(problems)
+    estimate.log_prob[never] = -np.inf
+    estimate.rel_error[never] = 0.0
+    rest = np.flatnonzero(~never)
+    for piece in _plan.pieces(problems.take(rest), split=method != "genz"):
+        rows = rest[piece.rows]
+        share = tolerance.divided(max(1, len(piece.blocks)))
+        for block in piece.blocks:
+            part, names = _run_block(problems.take(rows, block), n, share, method, seed)
+            estimate.log_prob[rows] += part.log_prob
+            estimate.rel_error[rows] += part.rel_error * (1.0 + estimate.rel_error[rows])
+            estimate.n[rows] += part.n
+            for k, name in enumerate(_plan.METHODS):
+                used[k, rows] |= names == name
+    return estimate, _labels(used)
+
+
+def _labels(used: np.ndarray) -> np.ndarray:
+    """Names joined by "+" for each column of ``used`` (methods, rows)."""
+    codes = np.left_shift(1, np.arange(len(used))) @ used
+    table = [
+        "+".join(name for k, name in enumerate(_plan.METHODS) if code >> k & 1) or "closed_form"
+        for code in range(2 ** len(used))
+    ]
+    return np.array(table)[codes]
+
+
+def _run_block(
+    problems: Problems, n: int | None, tolerance: Tolerance, method: str, seed: int
+) -> tuple[Estimate, np.ndarray]:
+    used = np.full(problems.size, _plan.block_method(problems.d, method), dtype="<U24")
+    if used[:1] != "closed_form":
+        from mvnorth._methods import genz
+
+        return genz.solve(problems, n, tolerance, seed), used
+    from mvnorth._methods import closed_form
+
+    estimate = closed_form.solve(problems)
+    short = np.flatnonzero(~tolerance.met(estimate.log_prob, estimate.rel_error))
+    if method == "auto" and short.size:  # close to singular: see whether points do better
+        from mvnorth._methods import genz
+
+        other = genz.solve(problems.take(short), n, tolerance, seed)
+        better = other.rel_error < estimate.rel_error[short]
+        estimate.replace(short[better], other, better)
+        used[short[better]] = "genz"
+    return estimate, used

@@ -1,0 +1,192 @@
+"""Probabilities of two normal variables with relative accuracy, however small they are.
+
+One-sided limits, correlation rho >= 0, lo <= hi, s = sqrt(1 - rho**2): the integrand
+
+    g(y) = phi(y) Phi((lo - rho y)/s),    integral over all y = Phi(lo),
+
+is log-concave.  Cut at y = hi it gives Phi2(lo, hi) on the left and Pr(X <= lo, Y > hi) on the
+right.  Only the part without the mode is integrated; the other part is Phi(lo) minus it and holds
+at least 1/e of Phi(lo), so the subtraction is harmless.  The part integrated decays from its
+end point hi on one scale, also as rho -> 1, because y is the variable with the larger limit:
+a single Gauss-Legendre rule up to where g has lost a factor exp(38) is exact to rounding.  For
+rho < 0 reflect Y: what is wanted is the right part, or the right part plus an interval of Phi.
+
+The idea of conditioning for tails is old (Owen 1956); the choice of the part, of the variable and
+of the range is ours.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from mvnorth._scalar.exp_log import FAST, exp_parts, power_of_two
+from mvnorth._scalar.log_concave import log_concave_integrator
+from mvnorth._scalar.normal import Z_MAX, gauss_parts, ndtr_parts, tail_ratio
+from mvnorth._tables.quadrature import NODES, WEIGHTS
+
+INV_SQRT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
+_NODES = np.array(NODES)
+_WEIGHTS = np.array(WEIGHTS)
+_DROP = 38.0
+EPS = 2.3e-16
+
+
+@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+def _ratio(t, b, kappa, slope, k0):
+    """exp(-b t - t**2/2) Phi(kappa - slope t) / 2**k0."""
+    f, k = exp_parts(-t * (b + 0.5 * t), 0.0)
+    f_phi, k_phi = ndtr_parts(kappa - slope * t)
+    return f * f_phi * power_of_two(k + k_phi - k0)
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def _quadrature(length, b, kappa, slope, k0):
+    """Integral of ``_ratio`` over [0, length]."""
+    values = np.empty(_NODES.size)  # a loop of its own, so that it is vector code
+    for i in range(_NODES.size):
+        values[i] = _WEIGHTS[i] * _ratio(length * _NODES[i], b, kappa, slope, k0)
+    total = 0.0
+    for i in range(_NODES.size):
+        total += values[i]
+    return length * total
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def _cut(lo, hi, rho, s):
+    """``(f, k, left)``: the part of g on the side of y = hi without the mode, and which it is."""
+    if s == 0.0:
+        return 0.0, 0.0, False
+    difference = (lo - hi) + hi * (s * s / (1.0 + rho)) if rho > 0.5 else lo - rho * hi
+    kappa = difference / s
+    c = rho / s
+    z = min(abs(kappa), Z_MAX)
+    f, k = gauss_parts(z)
+    ratio = tail_ratio(z)
+    if kappa > 0.0:
+        mills = f * power_of_two(k) * INV_SQRT_2_PI
+        k = 0.0
+    else:
+        mills = INV_SQRT_2_PI / ratio
+    left = hi + c * mills <= 0.0
+    b = -hi if left else hi
+    slope = -c if left else c
+    below = min(kappa, 0.0)
+    above = max(kappa, 0.0)
+    # where exp(-b t - t**2/2 - min(kappa - slope t, 0)**2/2) has lost exp(_DROP)
+    drop = _DROP + 0.5 * below * below
+    length = 2.0 * drop / (b + math.sqrt(b * b + 2.0 * drop))
+    if kappa - slope * length < 0.0:
+        drop = _DROP - 0.5 * above * above
+        linear = b - slope * kappa
+        square = 1.0 + c * c
+        length = 2.0 * drop / (linear + math.sqrt(linear * linear + 2.0 * square * drop))
+    f_hi, k_hi = gauss_parts(abs(hi))
+    return f_hi * INV_SQRT_2_PI * _quadrature(length, b, kappa, slope, k), k_hi + k, left
+
+
+@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+def interval_probability(low, high, width):
+    """``(f, k)`` with Phi(high) - Phi(low) = f * 2**k, for high = low + width.
+
+    A difference of tails; where it would cancel, phi(m) times the series of Hermite polynomials
+    sum He_2j(m) (w/2)**2j / (2j+1)! for the interval m -+ w/2.
+    """
+    reflect = low + high > 0.0
+    a = -high if reflect else low
+    b = -low if reflect else high
+    f_high, k = ndtr_parts(b)
+    f_low, k_low = ndtr_parts(a)
+    z = min(abs(0.5 * (a + b)), Z_MAX)
+    narrow = width * (1.0 + z) < 0.5
+    q = 0.25 * width * width
+    x = z * z * q  # He_2j(z) q**j in the recursion over even degrees
+    he_2 = x - q
+    he_4 = (x - 5.0 * q) * he_2 - 2.0 * q * q
+    he_6 = (x - 9.0 * q) * he_4 - 12.0 * q * q * he_2
+    he_8 = (x - 13.0 * q) * he_6 - 30.0 * q * q * he_4
+    he_10 = (x - 17.0 * q) * he_8 - 56.0 * q * q * he_6
+    he_12 = (x - 21.0 * q) * he_10 - 90.0 * q * q * he_8
+    series = 1.0 + he_2 / 6.0 + he_4 / 120.0 + he_6 / 5040.0 + he_8 / 362880.0
+    series += he_10 / 39916800.0 + he_12 / 6227020800.0
+    f_middle, k_middle = gauss_parts(z)
+    f = f_middle * (INV_SQRT_2_PI * width) * series
+    difference = f_high - f_low * power_of_two(k_low - k)
+    return (f if narrow else difference), (k_middle if narrow else k)
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def bivariate_parts(h, k, rho, s):
+    """``(f, power)`` with Pr(X <= h, Y <= k) = f * 2**power for correlation rho.
+
+    ``s`` is sqrt(1 - rho**2), to full relative accuracy; 0 for rho = 1 or -1.
+    """
+    h = min(max(h, -Z_MAX), Z_MAX)
+    k = min(max(k, -Z_MAX), Z_MAX)
+    if rho < 0.0:
+        lo = min(h, -k)
+        hi = max(h, -k)
+        f, power, left = _cut(lo, hi, -rho, s)
+        if left:
+            f_lo, k_lo = ndtr_parts(lo)
+            f = f_lo - f * power_of_two(power - k_lo)
+            power = k_lo
+        if h <= -k:
+            return f, power
+        f_between, k_between = interval_probability(lo, hi, hi - lo)
+        top = max(power, k_between)
+        return f * power_of_two(power - top) + f_between * power_of_two(k_between - top), top
+    lo = min(h, k)
+    f, power, left = _cut(lo, max(h, k), rho, s)
+    if left:
+        return f, power
+    f_lo, k_lo = ndtr_parts(lo)
+    return f_lo - f * power_of_two(power - k_lo), k_lo
+
+
+@njit(fastmath=FAST, inline="always", error_model="numpy")
+def conditional_limit(limit, y, rho, s):
+    """(limit - rho y) / s, without losing the digits that rho -> 1 or -1 cancels."""
+    sign = 1.0 if rho > 0.0 else -1.0
+    near = (limit - sign * y) + y * (sign * s * s / (1.0 + abs(rho)))
+    return (near if abs(rho) > 0.5 else limit - rho * y) / s
+
+
+@njit(fastmath=FAST, inline="always", error_model="numpy")
+def _box_parts(p, t):
+    """phi(y) [Phi(upper limit given y) - Phi(lower limit given y)] / phi(y0), y = y0 + t."""
+    y0, low, high, width, slope = p
+    low -= slope * t
+    high -= slope * t
+    f, k = exp_parts(-t * (y0 + 0.5 * t), 0.0)
+    f_between, k_between = interval_probability(low, high, width)
+    z = max(low, -high, 0.0)
+    return f * f_between, k + k_between, EPS * (8.0 + z * z)
+
+
+_integrate_box = log_concave_integrator(_box_parts)
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def bivariate_box_parts(a_1, b_1, width_1, a_2, b_2, width_2, rho, s):
+    """``(f, power, error)`` with Pr(a_1 < X < b_1, a_2 < Y < b_2) = f * 2**power.
+
+    The widths are b_1 - a_1 and b_2 - a_2, which the caller may know better.
+    """
+    # The most likely point of the box, by its first coordinate
+    y0 = min(max(0.0, a_1), b_1)
+    mean = rho * y0
+    near = min(max(mean, a_2), b_2)
+    if near != mean:
+        y0 = min(max(rho * near, a_1), b_1)
+    slope = rho / s
+    low = conditional_limit(a_2, y0, rho, s)
+    high = conditional_limit(b_2, y0, rho, s)
+    force = y0 - slope * (max(low, 0.0) + min(high, 0.0))
+    curvature = 1.0 if near == mean else 1.0 + slope * slope
+    step = 1.0 / (abs(force) + math.sqrt(curvature))
+    left = a_1 - y0
+    right = left + width_1 if width_1 < 1.0 else b_1 - y0
+    f, k, error = _integrate_box((y0, low, high, width_2 / s, slope), left, right, 0.0, step)
+    f_y, k_y = gauss_parts(abs(y0))
+    return f * f_y * INV_SQRT_2_PI, k + k_y, error

@@ -1,0 +1,164 @@
+"""Phi and its inverse for one number, in the forms that the kernels use.
+
+The lower tail is written Phi(-z) = exp(-z**2/2) R(z); R is a polynomial in (z-4)/(z+4)
+divided by z+4, with relative accuracy for z from 0 to infinity.  The inverse is
+y**2 = w G(w) with w = -log(4p(1-p)): one rational function where others need three pieces.
+Both forms, and their coefficients, are ours; ``_precompute/normal.py`` generates them.
+"""
+
+import math
+
+from numba import njit
+
+from mvnorth._scalar.exp_log import (
+    FAST,
+    exp_parts,
+    log_parts,
+    log_scaled,
+    power_of_two,
+    split_mantissa,
+)
+from mvnorth._tables.normal import QUANTILE_P, QUANTILE_Q, TAIL, TAIL_SHIFT
+
+# Beyond this a square no longer fits exp_parts; Phi(-4e7) is exp(-8e14).
+Z_MAX = 4.0e7
+_SNAP = 6755399441055744.0 / 256.0  # rounds to multiples of 1/256, whose squares are exact
+_LOG_4 = math.log(4.0)
+_LOG_4_PI = math.log(4.0 * math.pi)
+_SQRT_2_PI = math.sqrt(2.0 * math.pi)
+_INV_SQRT_2_PI = 1.0 / _SQRT_2_PI
+
+
+@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+def tail_ratio(z: float) -> float:
+    """R(z) = Phi(-z) exp(z**2/2) for z >= 0; 7e-16 relative for z <= 8, 1e-15 beyond."""
+    inverse = 1.0 / (z + TAIL_SHIFT)
+    t = (z - TAIL_SHIFT) * inverse
+    p = TAIL[0]
+    p = p * t + TAIL[1]
+    p = p * t + TAIL[2]
+    p = p * t + TAIL[3]
+    p = p * t + TAIL[4]
+    p = p * t + TAIL[5]
+    p = p * t + TAIL[6]
+    p = p * t + TAIL[7]
+    p = p * t + TAIL[8]
+    p = p * t + TAIL[9]
+    p = p * t + TAIL[10]
+    p = p * t + TAIL[11]
+    p = p * t + TAIL[12]
+    p = p * t + TAIL[13]
+    p = p * t + TAIL[14]
+    p = p * t + TAIL[15]
+    p = p * t + TAIL[16]
+    p = p * t + TAIL[17]
+    p = p * t + TAIL[18]
+    p = p * t + TAIL[19]
+    p = p * t + TAIL[20]
+    p = p * t + TAIL[21]
+    p = p * t + TAIL[22]
+    return (0.5 * TAIL_SHIFT + (z + z) * inverse * p) * inverse  # 1 + t = 2z/(z + 4)
+
+
+@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+def gauss_parts(z: float) -> tuple[float, float]:
+    """``(f, k)`` with exp(-z**2/2) = f * 2**k, for 0 <= z <= Z_MAX."""
+    head = (z + _SNAP) - _SNAP
+    return exp_parts(-0.5 * head * head, -0.5 * (z - head) * (z + head))
+
+
+@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+def ndtr_parts(x: float) -> tuple[float, float]:
+    """``(f, k)`` with Phi(x) = f * 2**k; k = 0 for x > 0."""
+    z = min(abs(x), Z_MAX)
+    f, k = gauss_parts(z)
+    f = f * tail_ratio(z)
+    upper = 1.0 - f * power_of_two(k)
+    positive = x > 0.0
+    return (upper if positive else f), (0.0 if positive else k)
+
+
+@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+def quantile_w(p: float, k: float) -> tuple[float, float]:
+    """``(q, w)`` for the probability P = p * 2**k in (0, 1): q = P - 1/2, w = -log(4P(1-P))."""
+    probability = p * power_of_two(k)
+    q = probability - 0.5
+    m, power = split_mantissa(4.0 * p * (1.0 - probability))
+    # Near P = 1/2 the logarithm is that of 1 - 4q**2, which must not be rounded first.
+    central = abs(q) < 0.25
+    f = -4.0 * q * q if central else m - 1.0
+    total = 0.0 if central else power + k
+    return q, -log_parts(f, total)
+
+
+@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+def quantile_central(q: float, w: float) -> float:
+    """y with Phi(y) = 1/2 + q, from ``quantile_w``; for w <= QUANTILE_W_MAX."""
+    a = QUANTILE_P[0]
+    b = QUANTILE_Q[0]
+    a = a * w + QUANTILE_P[1]
+    b = b * w + QUANTILE_Q[1]
+    a = a * w + QUANTILE_P[2]
+    b = b * w + QUANTILE_Q[2]
+    a = a * w + QUANTILE_P[3]
+    b = b * w + QUANTILE_Q[3]
+    a = a * w + QUANTILE_P[4]
+    b = b * w + QUANTILE_Q[4]
+    a = a * w + QUANTILE_P[5]
+    b = b * w + QUANTILE_Q[5]
+    a = a * w + QUANTILE_P[6]
+    b = b * w + QUANTILE_Q[6]
+    a = a * w + QUANTILE_P[7]
+    b = b * w + QUANTILE_Q[7]
+    a = a * w + QUANTILE_P[8]
+    b = b * w + QUANTILE_Q[8]
+    a = a * w + QUANTILE_P[9]
+    b = b * w + QUANTILE_Q[9]
+    a = a * w + QUANTILE_P[10]
+    b = b * w + QUANTILE_Q[10]
+    a = a * w + QUANTILE_P[11]
+    b = b * w + QUANTILE_Q[11]
+    a = a * w + QUANTILE_P[12]
+    b = b * w + QUANTILE_Q[12]
+    a = a * w + QUANTILE_P[13]
+    b = b * w + QUANTILE_Q[13]
+    return math.copysign(math.sqrt(w * a / b), q)
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def quantile_tail(q: float, w: float) -> float:
+    """Like ``quantile_central``, for w > QUANTILE_W_MAX: Newton's method on log Phi.
+
+    The start errs by less than 0.01, each step squares the error and divides it by 2|y|.
+    """
+    target = w + _LOG_4  # -log of the smaller side; the other side is 1 to rounding
+    z = math.sqrt(2.0 * target - _LOG_4_PI - math.log(target))
+    for _ in range(3):
+        ratio = tail_ratio(z)
+        z += (target - 0.5 * z * z + log_scaled(ratio, 0.0)) * ratio * _SQRT_2_PI
+    return math.copysign(z, q)
+
+
+@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+def interval_parts(low: float, high: float) -> tuple[float, float, float, float]:
+    """Phi(high) - Phi(low) without cancellation, for low <= high.
+
+    ``(base, width, k, sign)``: the probability is width * 2**k, and the point that cuts off a
+    share u of it is sign * Phi^-1((base + u * width) * 2**k), u counted from the side of the
+    smaller tail.
+    """
+    reflect = low + high > 0.0
+    a = -high if reflect else low
+    b = -low if reflect else high
+    f_high, k = ndtr_parts(b)
+    f_low, k_low = ndtr_parts(a)
+    base = f_low * power_of_two(k_low - k)
+    # A narrow interval: the density at its middle times its width, to fourth order.
+    delta = b - a
+    middle = 0.5 * (a + b)
+    z = min(abs(middle), Z_MAX)
+    f, k_middle = gauss_parts(z)
+    narrow = f * power_of_two(k_middle - k) * (_INV_SQRT_2_PI * delta)
+    narrow *= 1.0 + (z * z - 1.0) * (delta * delta) * (1.0 / 24.0)
+    width = narrow if delta * (1.0 + z) < 1e-3 else f_high - base
+    return base, width, k, (-1.0 if reflect else 1.0)

@@ -1,0 +1,107 @@
+"""Probabilities of three normal variables: one integral over the probabilities of two.
+
+Given X_1 = y the other two are normal with means r_12 y and r_13 y, so that
+
+    Pr = integral over y of phi(y) Pr(X_2, X_3 inside their limits | X_1 = y),
+
+a log-concave function of y (Prekopa 1971), whose factor has relative accuracy in both tails
+(``bivariate.py``); ``log_concave.py`` integrates it.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from mvnorth._scalar.bivariate import (
+    EPS,
+    INV_SQRT_2_PI,
+    bivariate_box_parts,
+    bivariate_parts,
+    conditional_limit,
+)
+from mvnorth._scalar.exp_log import FAST, exp_parts, log_scaled
+from mvnorth._scalar.log_concave import log_concave_integrator
+from mvnorth._scalar.normal import gauss_parts
+
+
+@njit(error_model="numpy")
+def _two_sum(a, b):
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+@njit(error_model="numpy")
+def _two_product(a, b):
+    product = a * b
+    c, d = 134217729.0 * a, 134217729.0 * b
+    a_high, b_high = c - (c - a), d - (d - b)
+    a_low, b_low = a - a_high, b - b_high
+    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    return product, error
+
+
+@njit(error_model="numpy")
+def determinant(r_12, r_13, r_23):
+    """1 - r_12**2 - r_13**2 - r_23**2 + 2 r_12 r_13 r_23 with an absolute error near 1e-32."""
+    a, a_low = _two_product(r_12, r_12)
+    b, b_low = _two_product(r_13, r_13)
+    c, c_low = _two_product(r_23, r_23)
+    product, product_low = _two_product(r_12, r_13)
+    d, d_low = _two_product(product, r_23)
+    total, e_1 = _two_sum(1.0, -a)
+    total, e_2 = _two_sum(total, -b)
+    total, e_3 = _two_sum(total, -c)
+    total, e_4 = _two_sum(total, 2.0 * d)
+    low = 2.0 * (d_low + product_low * r_23) - a_low - b_low - c_low
+    return total + (e_1 + e_2 + e_3 + e_4 + low)
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def _parts(p, t):
+    """phi(y) Pr(X_2, X_3 inside their limits | y) / phi(y0), y = y0 + t."""
+    y0, low_2, high_2, width_2, low_3, high_3, width_3, slope_2, slope_3, rho, s = p
+    shift_2 = slope_2 * t
+    shift_3 = slope_3 * t
+    f, k = exp_parts(-t * (y0 + 0.5 * t), 0.0)
+    if low_2 == -np.inf and low_3 == -np.inf:
+        f_pair, k_pair = bivariate_parts(high_2 - shift_2, high_3 - shift_3, rho, s)
+        error = 0.0
+    else:
+        f_pair, k_pair, error = bivariate_box_parts(
+            low_2 - shift_2, high_2 - shift_2, width_2,
+            low_3 - shift_3, high_3 - shift_3, width_3, rho, s,
+        )  # fmt: skip
+    error += EPS * (8.0 + abs(log_scaled(f_pair, k_pair)))
+    return f * f_pair, k + k_pair, error
+
+
+_integrate = log_concave_integrator(_parts)
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def trivariate_parts(a_1, b_1, a_2, b_2, a_3, b_3, r_12, r_13, r_23):
+    """``(f, power, error)`` with Pr(a < X < b) = f * 2**power."""
+    det = determinant(r_12, r_13, r_23)
+    s_2 = math.sqrt((1.0 - r_12) * (1.0 + r_12))
+    s_3 = math.sqrt((1.0 - r_13) * (1.0 + r_13))
+    s = math.sqrt(det) / (s_2 * s_3)
+    rho = (r_23 - r_12 * r_13) / (s_2 * s_3)
+    y0 = min(max(0.0, a_1), b_1)
+    p = (
+        y0,
+        conditional_limit(a_2, y0, r_12, s_2),
+        conditional_limit(b_2, y0, r_12, s_2),
+        (b_2 - a_2) / s_2,
+        conditional_limit(a_3, y0, r_13, s_3),
+        conditional_limit(b_3, y0, r_13, s_3),
+        (b_3 - a_3) / s_3,
+        r_12 / s_2,
+        r_13 / s_3,
+        rho,
+        s,
+    )
+    f, k, error = _integrate(p, a_1 - y0, b_1 - y0, 0.0, 1.0 / (1.0 + abs(y0)))
+    f_y, k_y = gauss_parts(abs(y0))
+    return f * f_y * INV_SQRT_2_PI, k + k_y, error

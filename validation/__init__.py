@@ -1,0 +1,1 @@
+"""Problems with known answers, independent oracles, and the reports built on them."""

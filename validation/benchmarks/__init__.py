@@ -1,0 +1,15 @@
+"""Benchmarks side by side with other software, ratios from one run on one machine.
+
+    python -m validation.benchmarks.peers        time to a given true error, one problem a call
+    python -m validation.benchmarks.throughput   problems a second, in batches
+    python -m validation.benchmarks.point_sets   the comparison that chose the point set
+
+All take ``--full`` (more time) and ``--json FILE`` (append the results as a line of JSON), and
+everything runs in one thread: set here, since numpy's libraries read it when they are loaded.
+"""
+
+import os
+
+os.environ.update(
+    MVNORTH_NUM_THREADS="1", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1"
+)
