@@ -86,18 +86,38 @@ def problems(*tags: str) -> list[Problem]:
     """All problems that carry all the tags, in the table's order.
 
     Only the problems asked for are computed, and each of them once.
+
+    Parameters
+    ----------
+    *tags : str
+        See the module's docstring; none of them means the whole table.
+
+    Returns
+    -------
+    list of Problem
     """
     return [_build(entry) for entry in _ENTRIES if entry.tags.issuperset(tags)]
 
 
 def reference_gradient(name: str) -> FloatArray | None:
-    """d log P / d upper, (d,), of a stored reference; None where it is not known."""
+    """The gradient of log P in the upper limits of a stored reference.
+
+    Parameters
+    ----------
+    name : str
+        Name of a problem tagged `reference`.
+
+    Returns
+    -------
+    (d,) array, or None where it is not known
+    """
     with np.load(REFERENCE / f"{name}.npz") as stored:
         gradient: FloatArray | None = stored.get("dlogp_db")
         return gradient
 
 
-# Builders: an unnamed problem from its limits and the structure of its covariance.
+# Builders: an unnamed, untagged problem from its limits and the structure of its covariance.
+# They all return a Problem; one line says what they take, with shapes.
 
 
 def independent(lower: ArrayLike, upper: ArrayLike) -> Problem:

@@ -20,7 +20,7 @@ import math
 import numpy as np
 from numba import njit
 
-from mvnorth._scalar.exp_log import FAST, exp_parts, power_of_two
+from mvnorth._scalar.exp_log import FAST, exp_parts, log_scaled, power_of_two
 from mvnorth._scalar.log_concave import log_concave_integrator
 from mvnorth._scalar.normal import Z_MAX, gauss_parts, ndtr_parts, tail_ratio
 from mvnorth._tables.quadrature import NODES, WEIGHTS
@@ -30,6 +30,7 @@ _NODES = np.array(NODES)
 _WEIGHTS = np.array(WEIGHTS)
 _DROP = 38.0
 EPS = 2.3e-16
+ROUNDING = 1e-15  # per unit of the logarithm; half of it was never seen
 
 
 @njit(fastmath=FAST, forceinline=True, error_model="numpy")
@@ -167,26 +168,62 @@ def _box_parts(p, t):
 _integrate_box = log_concave_integrator(_box_parts)
 
 
+@njit(fastmath=FAST, inline="always", error_model="numpy")
+def most_likely(a_1, b_1, a_2, b_2, rho):
+    """First coordinate of the point of highest density in a box."""
+    y = min(max(0.0, a_1), b_1)
+    near = min(max(rho * y, a_2), b_2)
+    return y if near == rho * y else min(max(rho * near, a_1), b_1)
+
+
 @njit(fastmath=FAST, error_model="numpy")
 def bivariate_box_parts(a_1, b_1, width_1, a_2, b_2, width_2, rho, s):
     """``(f, power, error)`` with Pr(a_1 < X < b_1, a_2 < Y < b_2) = f * 2**power.
 
-    The widths are b_1 - a_1 and b_2 - a_2, which the caller may know better.
+    ``error`` estimates the relative error.  The widths are b_1 - a_1 and b_2 - a_2, which the
+    caller may know better; s = sqrt(1 - rho**2) > 0 as in ``bivariate_parts``.
     """
-    # The most likely point of the box, by its first coordinate
-    y0 = min(max(0.0, a_1), b_1)
-    mean = rho * y0
-    near = min(max(mean, a_2), b_2)
-    if near != mean:
-        y0 = min(max(rho * near, a_1), b_1)
+    y0 = most_likely(a_1, b_1, a_2, b_2, rho)
     slope = rho / s
     low = conditional_limit(a_2, y0, rho, s)
     high = conditional_limit(b_2, y0, rho, s)
-    force = y0 - slope * (max(low, 0.0) + min(high, 0.0))
-    curvature = 1.0 if near == mean else 1.0 + slope * slope
-    step = 1.0 / (abs(force) + math.sqrt(curvature))
-    left = a_1 - y0
-    right = left + width_1 if width_1 < 1.0 else b_1 - y0
+    outside = max(low, 0.0) + min(high, 0.0)
+    curvature = 1.0 if outside == 0.0 else 1.0 + slope * slope
+    step = 1.0 / (abs(y0 - slope * outside) + math.sqrt(curvature))
+    left = -width_1 if y0 == b_1 else a_1 - y0
+    right = max(left + width_1, 0.0) if width_1 < 1.0 else b_1 - y0
     f, k, error = _integrate_box((y0, low, high, width_2 / s, slope), left, right, 0.0, step)
     f_y, k_y = gauss_parts(abs(y0))
     return f * f_y * INV_SQRT_2_PI, k + k_y, error
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def log_with_error(f, power, error):
+    """``(log_prob, rel_error)`` of the probability f * 2**power; no claim beyond two digits."""
+    log_prob = log_scaled(f, power) if f > 0.0 else (-np.inf if f == 0.0 else np.nan)
+    rel_error = error + (ROUNDING * (2.0 - log_prob) if f > 0.0 else ROUNDING)
+    return log_prob, (rel_error if rel_error < 0.01 else np.inf)
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def bivariate_log(a_1, b_1, a_2, b_2, rho):
+    """``(log_prob, rel_error)`` of Pr(a_1 < X < b_1, a_2 < Y < b_2), any limits, |rho| <= 1."""
+    if b_1 == np.inf:
+        a_1, b_1, rho = -np.inf, -a_1, -rho
+    if b_2 == np.inf:
+        a_2, b_2, rho = -np.inf, -a_2, -rho
+    s = math.sqrt(max((1.0 - rho) * (1.0 + rho), 0.0))
+    error = 0.0
+    if b_1 == np.inf:
+        f, power = interval_probability(a_2, b_2, b_2 - a_2)
+    elif b_2 == np.inf:
+        f, power = interval_probability(a_1, b_1, b_1 - a_1)
+    elif a_1 == -np.inf and a_2 == -np.inf:
+        f, power = bivariate_parts(b_1, b_2, rho, s)
+    elif s == 0.0:
+        a = max(a_1, a_2 if rho > 0.0 else -b_2)
+        b = min(b_1, b_2 if rho > 0.0 else -a_2)
+        f, power = interval_probability(a, max(a, b), max(a, b) - a)
+    else:
+        f, power, error = bivariate_box_parts(a_1, b_1, b_1 - a_1, a_2, b_2, b_2 - a_2, rho, s)
+    return log_with_error(f, power, error)

@@ -17,12 +17,17 @@ from mvnorth._scalar.bivariate import (
     EPS,
     INV_SQRT_2_PI,
     bivariate_box_parts,
+    bivariate_log,
     bivariate_parts,
     conditional_limit,
+    log_with_error,
+    most_likely,
 )
 from mvnorth._scalar.exp_log import FAST, exp_parts, log_scaled
 from mvnorth._scalar.log_concave import log_concave_integrator
 from mvnorth._scalar.normal import gauss_parts
+
+DETERMINANT_MIN = 1e-18
 
 
 @njit(error_model="numpy")
@@ -82,13 +87,36 @@ _integrate = log_concave_integrator(_parts)
 
 @njit(fastmath=FAST, error_model="numpy")
 def trivariate_parts(a_1, b_1, a_2, b_2, a_3, b_3, r_12, r_13, r_23):
-    """``(f, power, error)`` with Pr(a < X < b) = f * 2**power."""
-    det = determinant(r_12, r_13, r_23)
+    """``(f, power, error)`` with Pr(a < X < b) = f * 2**power, integrating over the first."""
     s_2 = math.sqrt((1.0 - r_12) * (1.0 + r_12))
     s_3 = math.sqrt((1.0 - r_13) * (1.0 + r_13))
+    det = determinant(r_12, r_13, r_23)
+    if not det > DETERMINANT_MIN:
+        return np.nan, 0.0, np.inf
     s = math.sqrt(det) / (s_2 * s_3)
     rho = (r_23 - r_12 * r_13) / (s_2 * s_3)
-    y0 = min(max(0.0, a_1), b_1)
+    slope_2, slope_3 = r_12 / s_2, r_13 / s_3
+
+    # Start from the most likely point of one of the two pairs, the likelier of them for all.
+    y0 = 0.0
+    step = 0.0
+    best = np.inf
+    for pair in range(2):
+        if pair == 0:
+            y = most_likely(a_1, b_1, a_2, b_2, r_12)
+        else:
+            y = most_likely(a_1, b_1, a_3, b_3, r_13)
+        outside_2 = max((a_2 - r_12 * y) / s_2, 0.0) + min((b_2 - r_12 * y) / s_2, 0.0)
+        outside_3 = max((a_3 - r_13 * y) / s_3, 0.0) + min((b_3 - r_13 * y) / s_3, 0.0)
+        distance = y * y + outside_2 * outside_2 + outside_3 * outside_3
+        if distance < best:
+            best = distance
+            y0 = y
+            curvature = 1.0
+            curvature += slope_2 * slope_2 if outside_2 != 0.0 else 0.0
+            curvature += slope_3 * slope_3 if outside_3 != 0.0 else 0.0
+            force = abs(y - slope_2 * outside_2 - slope_3 * outside_3)
+            step = 1.0 / (force + math.sqrt(curvature))
     p = (
         y0,
         conditional_limit(a_2, y0, r_12, s_2),
@@ -97,11 +125,42 @@ def trivariate_parts(a_1, b_1, a_2, b_2, a_3, b_3, r_12, r_13, r_23):
         conditional_limit(a_3, y0, r_13, s_3),
         conditional_limit(b_3, y0, r_13, s_3),
         (b_3 - a_3) / s_3,
-        r_12 / s_2,
-        r_13 / s_3,
+        slope_2,
+        slope_3,
         rho,
         s,
     )
-    f, k, error = _integrate(p, a_1 - y0, b_1 - y0, 0.0, 1.0 / (1.0 + abs(y0)))
+    left = a_1 - b_1 if y0 == b_1 else a_1 - y0
+    f, k, error = _integrate(p, left, b_1 - y0, 0.0, step)
     f_y, k_y = gauss_parts(abs(y0))
     return f * f_y * INV_SQRT_2_PI, k + k_y, error
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def trivariate_log(a_1, b_1, a_2, b_2, a_3, b_3, r_12, r_13, r_23):
+    """``(log_prob, rel_error)`` of Pr(a < X < b) for three variables, any limits.
+
+    ``rel_error`` is infinite where the correlation matrix is singular.
+    """
+    if b_1 == np.inf:
+        a_1, b_1, r_12, r_13 = -np.inf, -a_1, -r_12, -r_13
+    if b_2 == np.inf:
+        a_2, b_2, r_12, r_23 = -np.inf, -a_2, -r_12, -r_23
+    if b_3 == np.inf:
+        a_3, b_3, r_13, r_23 = -np.inf, -a_3, -r_13, -r_23
+    # A variable without limits drops out.
+    if b_1 == np.inf:
+        return bivariate_log(a_2, b_2, a_3, b_3, r_23)
+    if b_2 == np.inf:
+        return bivariate_log(a_1, b_1, a_3, b_3, r_13)
+    if b_3 == np.inf:
+        return bivariate_log(a_1, b_1, a_2, b_2, r_12)
+    # Integrate over the variable with the smallest limit: fewest panels, by measurement.
+    if b_2 <= b_1 and b_2 <= b_3:
+        a_1, b_1, a_2, b_2, a_3, b_3 = a_2, b_2, a_3, b_3, a_1, b_1
+        r_12, r_13, r_23 = r_23, r_12, r_13
+    elif b_3 <= b_1:
+        a_1, b_1, a_2, b_2, a_3, b_3 = a_3, b_3, a_1, b_1, a_2, b_2
+        r_12, r_13, r_23 = r_13, r_23, r_12
+    f, power, error = trivariate_parts(a_1, b_1, a_2, b_2, a_3, b_3, r_12, r_13, r_23)
+    return log_with_error(f, power, error)

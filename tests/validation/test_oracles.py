@@ -211,7 +211,9 @@ def test_markov_finds_sparre_andersen(d):
     assert error < 1e-11
 
 
-@pytest.mark.parametrize(("upper", "rho"), [((-20.0, -21.0), 0.6), ((-9.0, 8.0), -0.99)])
+@pytest.mark.parametrize(
+    ("upper", "rho"), [((-20.0, -21.0), 0.6), ((-9.0, 8.0), -0.99), ((INF, -20.0), -0.9)]
+)
 def test_markov_far_out(upper, rho):
     found, _ = markov_logprob([-INF, -INF], upper, [rho])
     truth = mpmath.log(exact.bivariate_prob(upper[0], upper[1], rho))

@@ -192,7 +192,7 @@ def random_correlation_500() -> Problem:
     rng = np.random.default_rng(d)
     cov = random_correlation(rng, d, d)
     b = rng.normal(3.3, 0.5, d)
-    log_prob, log_error = -0.79, 1e-4
+    log_prob, log_error = -0.79302986, 4.6e-5
     return Problem(
         "", frozenset(), np.full(d, -np.inf), b, cov, log_prob, log_error, "mvnorth, 2**25 points"
     )

@@ -195,10 +195,10 @@ def markov_logprob(lower: ArrayLike, upper: ArrayLike, rho: ArrayLike) -> tuple[
     log_prob, error : float
     """
     low, high, corr = _float_arrays(lower, upper, rho)
-    limits = np.concatenate([low, high])
-    limits = limits[np.isfinite(limits)]
-    start = np.maximum(low, np.min(limits, initial=0.0) - REACH)
-    stop = np.minimum(high, np.max(limits, initial=0.0) + REACH)
+    limits = np.abs(np.concatenate([low, high]))
+    # On both sides: with negative correlations a low limit pushes its neighbour up.
+    reach = np.max(limits[np.isfinite(limits)], initial=0.0) + REACH
+    start, stop = np.maximum(low, -reach), np.minimum(high, reach)
     noise = np.sqrt((1 - corr) * (1 + corr))
     # Panels of three noise widths, of the step before and of the step after, over which the
     # density itself falls by at most exp(-10).

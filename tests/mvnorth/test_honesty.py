@@ -1,0 +1,61 @@
+"""An error estimate is a promise: the true error is inside the reported one in 99 % of the runs.
+
+Over the whole table of problems; a sample in the ordinary run, all of it among the slow tests.
+"""
+
+import math
+
+import pytest
+
+import mvnorth
+from validation.problems import problems
+
+
+def outside(problem, **options):
+    """True if the answer is further off than the error that was claimed for it."""
+    result = mvnorth.box(problem.lower, problem.upper, 0.0, problem.cov, **options)
+    assert result.rel_error > 0.0
+    if math.isinf(result.rel_error):  # nothing was claimed
+        return False
+    with_reference = result.rel_error + problem.log_error
+    ratio = problem.log_prob - result.log_prob
+    return ratio > 700.0 or abs(math.expm1(ratio)) > with_reference
+
+
+def count_outside(seeds, **options):
+    table = problems()
+    assert len(table) >= 60
+    failures = [
+        f"{problem.name} (seed {seed})"
+        for problem in table
+        for seed in seeds
+        if outside(problem, seed=seed, **options)
+    ]
+    return failures, len(table) * len(seeds)
+
+
+@pytest.mark.parametrize("method", ["auto", "genz"])
+def test_sample(method):
+    failures, runs = count_outside([0], n=2048, method=method)
+    assert len(failures) <= 0.02 * runs, failures
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [1024, 8192])
+def test_given_points(n):
+    failures, runs = count_outside(range(20), n=n, method="genz")
+    assert len(failures) <= 0.01 * runs, failures
+
+
+@pytest.mark.slow
+def test_given_tolerance():
+    failures, runs = count_outside(range(20), rtol=1e-2, atol=1e-4)
+    assert len(failures) <= 0.01 * runs, failures
+
+
+def test_tolerance_is_met_or_status_says_so():
+    for problem in problems("easy"):
+        result = mvnorth.box(problem.lower, problem.upper, 0.0, problem.cov, rtol=1e-3)
+        met = result.rel_error <= 1e-3
+        assert met == (result.status == mvnorth.Status.CONVERGED), problem.name
+        assert met, problem.name

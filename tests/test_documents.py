@@ -1,0 +1,51 @@
+"""The README and the docs tell the truth: their code runs, their commands are the ones in use."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+
+
+def code_blocks(page):
+    return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_blocks_run(page, capsys):
+    names = {}
+    for block in code_blocks(page):
+        exec(compile(block, str(page), "exec"), names)
+    if page.name == "README.md":
+        printed = capsys.readouterr().out
+        assert "relative error" in printed
+        assert "1.70" in printed
+        assert "0.25" in printed
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_files_exist(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_ci_runs_the_readme_command():
+    commands = re.findall(r"^python3 -m venv .*-m pytest$", (ROOT / "README.md").read_text(), re.M)
+    assert len(commands) == 1
+    assert "grep -E '^python3 -m venv .*-m pytest$' README.md" in (ROOT / ".ci/run").read_text()
+
+
+def test_version_is_the_same_everywhere():
+    import mvnorth
+
+    assert f"version: {mvnorth.__version__}" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_import_does_not_load_numba():
+    code = "import mvnorth, sys; sys.exit('numba' in sys.modules or 'scipy.stats' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
