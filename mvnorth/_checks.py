@@ -58,13 +58,15 @@ def _batch_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
 def _rows(array: np.ndarray, batch: tuple[int, ...], core: int) -> np.ndarray:
     """``array`` with its batch axes broadcast and flattened to one; ``core`` axes are kept."""
     shape = array.shape[array.ndim - core :]
-    return np.broadcast_to(array, batch + shape).reshape(math.prod(batch), *shape)
+    rows = np.broadcast_to(array, batch + shape).reshape(math.prod(batch), *shape)
+    # Kernels are compiled for one memory layout: contiguous and not read-only.
+    return np.require(rows, requirements=["C", "W"])
 
 
 def _factor_rows(factor: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:
-    """(1, d, d) where all rows share the factor, so that it is not copied; else (B, d, d)."""
+    """(1, d, d) where all rows share the factor, else (B, d, d)."""
     if math.prod(factor.shape[:-2]) == 1:
-        return factor.reshape(1, *factor.shape[-2:])
+        batch = (1,)
     return _rows(factor, batch, 2)
 
 

@@ -5,13 +5,11 @@ import math
 import numpy as np
 from numba import njit
 
+from mvnorth._scalar import normal
 from mvnorth._scalar.exp_log import (
     FAST,
-    log_parts,
-    log_scaled,
     power_of_two,
     scale_by_power,
-    split_mantissa,
 )
 from mvnorth._scalar.normal import (
     Z_MAX,
@@ -25,7 +23,6 @@ from mvnorth._scalar.normal import (
 from mvnorth._tables.normal import QUANTILE_W_MAX
 
 _INV_SQRT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
-_LOG_R_MAX = 1e300  # tail_ratio(z) is still a normal number
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -38,16 +35,7 @@ def ndtr(x, out):
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def log_ndtr(x, out):
     for i in range(x.size):
-        z = min(abs(x[i]), _LOG_R_MAX)
-        ratio = tail_ratio(z)
-        negative = log_scaled(ratio, 0.0) - 0.5 * z * z
-        f, k = gauss_parts(min(z, Z_MAX))
-        q = scale_by_power(f * ratio, k)  # Phi(-z)
-        m, power = split_mantissa(1.0 - q)
-        near_one = q < 0.25
-        positive = log_parts(-q if near_one else m - 1.0, 0.0 if near_one else power)
-        value = positive if x[i] > 0.0 else negative
-        out[i] = value if x[i] == x[i] else x[i]
+        out[i] = normal.log_ndtr(x[i]) if x[i] == x[i] else x[i]
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")

@@ -14,19 +14,14 @@ def solve(problems: Problems) -> Estimate:
     corr = np.clip(rows @ np.swapaxes(rows, 1, 2), -1.0, 1.0)
     lower, upper = problems.lower / deviation, problems.upper / deviation
     size, d = lower.shape
+    pairs = corr[:, *np.triu_indices(d, 1)]  # (1 or B, d(d-1)/2)
+    pairs = np.array(np.broadcast_to(pairs, (size, pairs.shape[1])))
     log_prob, rel_error = np.empty(size), np.empty(size)
+    kernel = (univariate, bivariate, trivariate)[d - 1]
 
     def solve_rows(begin: int, end: int) -> None:
         part = slice(begin, end)
-        outputs = log_prob[part], rel_error[part]
-        if d == 1:
-            univariate(lower[part, 0], upper[part, 0], *outputs)
-        elif d == 2:
-            rho = np.broadcast_to(corr[:, 0, 1], size)[part]
-            bivariate(lower[part], upper[part], np.ascontiguousarray(rho), *outputs)
-        else:
-            pairs = np.broadcast_to(corr[:, [0, 0, 1], [1, 2, 2]], (size, 3))[part]
-            trivariate(lower[part], upper[part], np.ascontiguousarray(pairs), *outputs)
+        kernel(lower[part], upper[part], pairs[part], log_prob[part], rel_error[part])
 
     run_items(solve_rows, size, size * (2e-8, 1e-6, 1e-4)[d - 1])
     return Estimate(log_prob, rel_error, np.zeros(size, dtype=np.int64))

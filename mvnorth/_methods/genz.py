@@ -15,6 +15,7 @@ from mvnorth import qmc
 from mvnorth._cpu.genz import BLOCK, PANEL, genz_sums
 from mvnorth._linalg.reorder import reorder
 from mvnorth._problem import Estimate, Problems, Tolerance
+from mvnorth._scalar.normal import Z_MAX
 from mvnorth._threads import run_items
 
 REPLICATES = 8
@@ -99,6 +100,9 @@ def _solve_chunk(problems: Problems, n: int | None, tolerance: Tolerance, seed: 
         short = ~tolerance.met(log_prob, rel_error)
         rows, even = rows[short], np.logaddexp(even, odd)[short]
         level += 1
+    # Phi is cut off at Z_MAX: where a limit lies beyond, the estimate is a bound at best.
+    beyond = ((upper < -Z_MAX) | (lower > Z_MAX)).any(axis=1)
+    estimate.rel_error[beyond] = np.inf
     return estimate
 
 

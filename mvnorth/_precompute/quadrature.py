@@ -36,7 +36,10 @@ def series(nodes: list[mp.mpf], weights: list[mp.mpf]) -> list[list[mp.mpf]]:
     """The rows of ``PANEL_SERIES``."""
     n = len(nodes)
     table = [
-        [(degree + mp.mpf(1) / 2) * w * mp.legendre(degree, x) for x, w in zip(nodes, weights)]
+        [
+            (degree + mp.mpf(1) / 2) * w * mp.legendre(degree, x)
+            for x, w in zip(nodes, weights, strict=True)
+        ]
         for degree in range(n)
     ]
     at_0 = [mp.fsum((-1) ** i * row[j] for i, row in enumerate(table)) for j in range(n)]

@@ -29,6 +29,7 @@ INV_SQRT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
 _NODES = np.array(NODES)
 _WEIGHTS = np.array(WEIGHTS)
 _DROP = 38.0
+_PHI_ONE = 8.3  # Phi of it is 1 to rounding
 EPS = 2.3e-16
 ROUNDING = 1e-15  # per unit of the logarithm; half of it was never seen
 
@@ -82,8 +83,15 @@ def _cut(lo, hi, rho, s):
         linear = b - slope * kappa
         square = 1.0 + c * c
         length = 2.0 * drop / (linear + math.sqrt(linear * linear + 2.0 * square * drop))
+    rest = 0.0
+    if left and kappa - slope * length > _PHI_ONE:
+        # The range would be long compared with the rise of Phi; beyond it g is a normal density.
+        length = (kappa - _PHI_ONE) / slope
+        f, k_rest = exp_parts(-length * (b + 0.5 * length), 0.0)
+        rest = f * power_of_two(k_rest - k) * tail_ratio(b + length) / INV_SQRT_2_PI
     f_hi, k_hi = gauss_parts(abs(hi))
-    return f_hi * INV_SQRT_2_PI * _quadrature(length, b, kappa, slope, k), k_hi + k, left
+    total = _quadrature(length, b, kappa, slope, k) + rest
+    return f_hi * INV_SQRT_2_PI * total, k_hi + k, left
 
 
 @njit(fastmath=FAST, forceinline=True, error_model="numpy")

@@ -16,12 +16,14 @@ from mvnorth._scalar.exp_log import (
     log_parts,
     log_scaled,
     power_of_two,
+    scale_by_power,
     split_mantissa,
 )
 from mvnorth._tables.normal import QUANTILE_P, QUANTILE_Q, TAIL, TAIL_SHIFT
 
 # Beyond this a square no longer fits exp_parts; Phi(-4e7) is exp(-8e14).
 Z_MAX = 4.0e7
+_LOG_Z_MAX = 1e300  # tail_ratio is still a normal number
 _SNAP = 6755399441055744.0 / 256.0  # rounds to multiples of 1/256, whose squares are exact
 _LOG_4 = math.log(4.0)
 _LOG_4_PI = math.log(4.0 * math.pi)
@@ -76,6 +78,20 @@ def ndtr_parts(x: float) -> tuple[float, float]:
     upper = 1.0 - f * power_of_two(k)
     positive = x > 0.0
     return (upper if positive else f), (0.0 if positive else k)
+
+
+@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+def log_ndtr(x: float) -> float:
+    """log Phi(x) for any x but NaN; 1e-15 relative."""
+    z = min(abs(x), _LOG_Z_MAX)
+    ratio = tail_ratio(z)
+    negative = log_scaled(ratio, 0.0) - 0.5 * z * z
+    f, k = gauss_parts(min(z, Z_MAX))
+    q = scale_by_power(f * ratio, k)  # Phi(-z)
+    m, power = split_mantissa(1.0 - q)
+    near_one = q < 0.25
+    positive = log_parts(-q if near_one else m - 1.0, 0.0 if near_one else power)
+    return positive if x > 0.0 else negative
 
 
 @njit(fastmath=FAST, forceinline=True, error_model="numpy")

@@ -160,7 +160,7 @@ def test_cdf_takes_scipys_positions():
     args = (np.full(5, 1.0), np.zeros(5), _COV5, True, 4096, 1e-9, 1e-9)
     value = mvnorth.cdf(*args)
     assert value == mvnorth.box_prob(-INF, 1.0, 0.0, _COV5, 4096, rtol=1e-9, atol=1e-9)
-    assert value == pytest.approx(multivariate_normal.cdf(*args[:4]), rel=1e-3)
+    assert value == pytest.approx(multivariate_normal.cdf(*args[:4]), rel=1e-3, abs=0.0)
 
 
 # ---------------------------------------------------------------- results
@@ -179,9 +179,9 @@ def test_fields_of_a_result():
         "tolerance",
     ]
     result = mvnorth.orthant(np.zeros(5), np.linalg.cholesky(_exchangeable(5, 0.5)))
-    assert result.prob == pytest.approx(1.0 / 6.0, rel=result.rel_error)
-    assert result.log_prob == pytest.approx(math.log(result.prob), rel=1e-14)
-    assert result.error == pytest.approx(result.prob * result.rel_error, rel=1e-12)
+    assert result.prob == pytest.approx(1.0 / 6.0, rel=result.rel_error, abs=0.0)
+    assert result.log_prob == pytest.approx(math.log(result.prob), rel=1e-14, abs=0.0)
+    assert result.error == pytest.approx(result.prob * result.rel_error, rel=1e-12, abs=0.0)
     assert 0.0 < result.rel_error <= 1e-4
     assert result.tolerance == (1e-4, 0.0)
     assert result.method == "genz"
@@ -403,7 +403,7 @@ def test_a_batch_with_different_infinite_limits(method):
         assert result.prob[row] == single.prob
         assert result.method[row] == single.method
     deviation = math.sqrt(cov[2, 2])
-    assert result.prob[2] == pytest.approx(norm.cdf(2.0 / deviation), rel=1e-4)
+    assert result.prob[2] == pytest.approx(norm.cdf(2.0 / deviation), rel=1e-4, abs=0.0)
     assert result.prob[3:].tolist() == [1.0, 0.0]
 
 
@@ -411,11 +411,11 @@ def test_lower_limits_are_mirrored():
     cov = _random_cov(np.random.default_rng(7), 5)
     lower = np.array([0.3, -1.0, 0.0, -2.0, 0.1])
     up, down = mvnorth.box(lower, INF, 0.0, cov), mvnorth.box(-INF, -lower, 0.0, cov)
-    assert up.prob == pytest.approx(down.prob, rel=1e-12)
+    assert up.prob == pytest.approx(down.prob, rel=1e-12, abs=0.0)
     signs = np.array([1.0, -1.0, 1.0, -1.0, 1.0])
     limits = (np.where(signs > 0, lower, -INF), np.where(signs > 0, INF, -lower))
     mixed = mvnorth.box(*limits, 0.0, cov * np.outer(signs, signs))
-    assert mixed.prob == pytest.approx(up.prob, rel=1e-12)
+    assert mixed.prob == pytest.approx(up.prob, rel=1e-12, abs=0.0)
 
 
 # ---------------------------------------------------------------- singular covariances
@@ -452,11 +452,15 @@ def test_constant_coordinates_of_an_orthant(method):
 def test_perfect_correlation(a, b, method):
     together = [[1.0, 1.0], [1.0, 1.0]]
     result = mvnorth.box(-INF, [a, b], 0.0, together, method=method)
-    assert result.prob == pytest.approx(special.ndtr(min(a, b)), rel=max(1e-12, result.rel_error))
+    assert result.prob == pytest.approx(
+        special.ndtr(min(a, b)), rel=max(1e-12, result.rel_error), abs=0.0
+    )
     apart = [[4.0, -2.0], [-2.0, 1.0]]
     result = mvnorth.box(-INF, [2.0 * a, b], 0.0, apart, method=method)
     expected = max(0.0, special.ndtr(a) - special.ndtr(-b))
-    assert result.prob == pytest.approx(expected, rel=max(1e-12, min(result.rel_error, 1.0)))
+    assert result.prob == pytest.approx(
+        expected, rel=max(1e-12, min(result.rel_error, 1.0)), abs=0.0
+    )
     assert result.rel_error < 1e-3 or expected == 0.0
 
 
@@ -470,7 +474,7 @@ def test_copies_of_one_variable(d, rho):
     low = np.where(signs > 0, lower, -upper).max()
     high = np.where(signs > 0, upper, -lower).min()
     expected = special.ndtr(high) - special.ndtr(low)
-    assert result.prob == pytest.approx(expected, rel=1e-12)
+    assert result.prob == pytest.approx(expected, rel=1e-12, abs=0.0)
 
 
 @pytest.mark.parametrize("method", ["auto", "genz"])
@@ -559,13 +563,15 @@ def test_independent_coordinates_multiply_exactly():
     deviation = np.sqrt(variance)
     expected = np.prod(norm.cdf((upper - mean) / deviation) - norm.cdf((lower - mean) / deviation))
     result = mvnorth.box(lower, upper, mean, np.diag(variance))
-    assert result.prob == pytest.approx(expected, rel=1e-14)
+    assert result.prob == pytest.approx(expected, rel=1e-14, abs=0.0)
     assert result.n == 0
     assert result.method == "closed_form"
     assert result.rel_error <= 1e-12
-    assert mvnorth.orthant_prob(np.zeros(7), np.eye(7)) == pytest.approx(2.0**-7, rel=1e-14)
+    assert mvnorth.orthant_prob(np.zeros(7), np.eye(7)) == pytest.approx(
+        2.0**-7, rel=1e-14, abs=0.0
+    )
     assert mvnorth.orthant_prob(np.zeros(7), np.eye(7), 8, method="genz") == pytest.approx(
-        2.0**-7, rel=1e-14
+        2.0**-7, rel=1e-14, abs=0.0
     )
 
 
@@ -589,7 +595,6 @@ def test_blocks_multiply():
         for result in (whole, factor, genz):
             assert result.status is Status.CONVERGED
             assert abs(result.prob / expected - 1.0) <= result.rel_error + relative
-        assert whole.n <= genz.n
         names = {"closed_form"} if max(sizes) <= 3 else {"genz"}
         names |= {"closed_form"} if min(sizes) <= 3 else set()
         assert set(whole.method.split("+")) == set(factor.method.split("+")) == names
@@ -615,7 +620,7 @@ def test_an_unlimited_coordinate_may_take_a_block_apart():
     L = np.eye(4)
     L[1, 0] = L[3, 1] = 0.5  # coordinate 3 shares a column with 1 alone
     result = mvnorth.orthant([0.0, INF, 0.0, 0.0], L)
-    assert result.prob == pytest.approx(0.125, rel=1e-14)
+    assert result.prob == pytest.approx(0.125, rel=1e-14, abs=0.0)
     assert result.n == 0
 
 
@@ -628,21 +633,23 @@ def test_logarithms_of_independent_coordinates_far_out(d):
     expected = math.fsum(special.log_ndtr(m))
     for method in ("auto", "genz"):
         result = mvnorth.orthant(m, np.eye(d), method=method)
-        assert result.log_prob == pytest.approx(expected, rel=1e-13)
+        assert result.log_prob == pytest.approx(expected, rel=1e-13, abs=0.0)
         assert result.prob == 0.0
         assert result.rel_error < 1e-10
         assert result.status is Status.CONVERGED
     both_tails = np.r_[-INF, 40.0 + np.arange(1, d)], np.r_[-40.0, np.full(d - 1, INF)]
-    assert mvnorth.box(*both_tails, 0.0, np.eye(d)).log_prob == pytest.approx(expected, rel=1e-13)
+    assert mvnorth.box(*both_tails, 0.0, np.eye(d)).log_prob == pytest.approx(
+        expected, rel=1e-13, abs=0.0
+    )
 
 
 def test_a_thousand_independent_coordinates():
     m = np.linspace(-5.0, 2.0, 1000)
     result = mvnorth.orthant(m, np.eye(1000), 64, method="genz")
-    assert result.log_prob == pytest.approx(math.fsum(special.log_ndtr(m)), rel=1e-13)
+    assert result.log_prob == pytest.approx(math.fsum(special.log_ndtr(m)), rel=1e-13, abs=0.0)
     assert result.prob == 0.0
     auto = mvnorth.orthant(m, np.eye(1000))
-    assert auto.log_prob == pytest.approx(result.log_prob, rel=1e-13)
+    assert auto.log_prob == pytest.approx(result.log_prob, rel=1e-13, abs=0.0)
     assert auto.n == 0
 
 
@@ -709,7 +716,7 @@ def test_limits_millions_of_deviations_away(method):
     m = np.full(4, -1e8)
     result = mvnorth.orthant(m, np.eye(4), 64, method=method)
     exact = math.fsum(special.log_ndtr(m))
-    assert result.log_prob == pytest.approx(exact, rel=1e-13) or result.rel_error == INF
+    assert result.log_prob == pytest.approx(exact, rel=1e-13, abs=0.0) or result.rel_error == INF
 
 
 def test_narrow_boxes_keep_their_relative_accuracy():
@@ -717,4 +724,4 @@ def test_narrow_boxes_keep_their_relative_accuracy():
     centre, width = np.full(4, 6.0), 1e-9
     density = multivariate_normal.pdf(centre, cov=cov)
     result = mvnorth.box(centre, centre + width, 0.0, cov)
-    assert result.prob == pytest.approx(density * width**4, rel=1e-6)
+    assert result.prob == pytest.approx(density * width**4, rel=1e-6, abs=0.0)

@@ -57,6 +57,17 @@ def test_two_coordinates(rho, method):
 
 
 @pytest.mark.parametrize("method", ["auto", "genz"])
+@pytest.mark.parametrize("tiny", [1e-2, 1e-4, 1e-6, 1e-8])
+def test_two_coordinates_by_a_factor_with_a_small_diagonal(tiny, method):
+    """Correlations +-1 but for rounding: only the factor knows the angle between the two rows."""
+    wedge = math.atan(tiny) / (2.0 * math.pi)
+    apart = mvnorth.orthant([0.0, 0.0], [[1.0, 0.0], [-1.0, tiny]], method=method)
+    assert apart.prob == pytest.approx(wedge, rel=apart.rel_error, abs=0.0)
+    together = mvnorth.orthant([0.0, 0.0], [[1.0, 0.0], [1.0, tiny]], method=method)
+    assert together.prob == pytest.approx(0.5 - wedge, rel=together.rel_error, abs=0.0)
+
+
+@pytest.mark.parametrize("method", ["auto", "genz"])
 @EXAMPLES
 @given(seed=SEEDS)
 def test_three_coordinates(method, seed):
@@ -192,13 +203,13 @@ def test_powers_of_two_as_scales(method, seed, d, power):
     L = np.linalg.cholesky(cov)
     one = mvnorth.orthant(mean, L, method=method)
     other = mvnorth.orthant(mean * scale, L * scale[:, None], method=method)
-    assert one.prob == pytest.approx(other.prob, rel=1e-13)
+    assert one.prob == pytest.approx(other.prob, rel=1e-13, abs=0.0)
     assert one.n == other.n
 
 
 @pytest.mark.parametrize("method", ["auto", "genz"])
-@pytest.mark.parametrize("power", [-1000, -600, 600, 1000])
-@pytest.mark.parametrize("d", [1, 2, 3, 4])
+@pytest.mark.parametrize("power", [-1000, 1000])
+@pytest.mark.parametrize("d", [1, 3, 4])
 def test_scales_whose_squares_are_no_numbers(d, power, method):
     mean, cov = _random_problem(d, d)
     L = np.linalg.cholesky(cov)
@@ -206,7 +217,7 @@ def test_scales_whose_squares_are_no_numbers(d, power, method):
     scale[-1] = 2.0**power
     one = mvnorth.orthant(mean, L, 256, method=method)
     other = mvnorth.orthant(mean * scale, L * scale[:, None], 256, method=method)
-    assert one.prob == pytest.approx(other.prob, rel=1e-13)
+    assert one.prob == pytest.approx(other.prob, rel=1e-13, abs=0.0)
 
 
 @pytest.mark.parametrize("method", ["auto", "genz"])

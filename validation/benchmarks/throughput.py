@@ -158,7 +158,7 @@ def main() -> None:
     print(f"\nProblems a second at a root-mean-square relative error of {TARGET:g}")
     print_table(["", "program", "problems/s", "points", "error reached"], speeds)
     print(f"mvnorth asked for rtol={TARGET:g}")
-    print_table(["", "problems/s", "error", "largest error", "claimed by"], adaptives)
+    print_table(["", "problems/s", "error", "largest error", "rows converged"], adaptives)
     print("problems a second, mvnorth / better peer: " + ", ".join(summary))
     record(options.json, "throughput", results)
 

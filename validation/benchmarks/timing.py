@@ -40,13 +40,13 @@ def best_of(call: Callable[[], T], repeats: int) -> tuple[T, float]:
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in what runs longer, as soon as it is back in Python code.
+    """Raise TimeoutError(seconds) in what runs longer, as soon as it is back in Python code.
 
     Without effect where the system has no timers (Windows).
     """
 
     def stop(*_: object) -> None:
-        raise TimeoutError(f"more than {seconds:g} s")
+        raise TimeoutError(seconds)
 
     if not hasattr(signal, "setitimer"):
         yield
