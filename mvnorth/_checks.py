@@ -92,13 +92,20 @@ def orthant_problems(m: ArrayLike, L: ArrayLike) -> tuple[Problems, tuple[int, .
 
 
 def box_problems(
-    lower: ArrayLike, upper: ArrayLike, mean: ArrayLike, cov: ArrayLike
+    lower: ArrayLike,
+    upper: ArrayLike,
+    mean: ArrayLike,
+    cov: ArrayLike,
+    names: tuple[str, str] = ("lower", "upper"),
 ) -> tuple[Problems, tuple[int, ...]]:
-    """Pr(lower <= X <= upper) for X ~ N(mean, cov) as boxes, and the batch shape."""
+    """Pr(lower <= X <= upper) for X ~ N(mean, cov) as boxes, and the batch shape.
+
+    ``names`` are what the caller calls its limits.
+    """
     covariance = _square("cov", cov)
     d = covariance.shape[-1]
     limits = []
-    for name, value in (("lower", lower), ("upper", upper), ("mean", mean)):
+    for name, value in zip((*names, "mean"), (lower, upper, mean), strict=True):
         array = _array(name, value, infinite=name != "mean")
         if array.ndim == 0:
             array = np.full(d, array)
@@ -109,18 +116,14 @@ def box_problems(
             )
         limits.append(array)
     low, high, centre = limits
-    batch = _batch_shape(
-        lower=low.shape[:-1],
-        upper=high.shape[:-1],
-        mean=centre.shape[:-1],
-        cov=covariance.shape[:-2],
-    )
+    shapes = (low.shape[:-1], high.shape[:-1], centre.shape[:-1], covariance.shape[:-2])
+    batch = _batch_shape(**dict(zip((*names, "mean", "cov"), shapes, strict=True)))
     low, high, centre = (_rows(array, batch, 1) for array in limits)
     if (low > high).any():
         row, column = np.argwhere(low > high)[0]
         raise ValueError(
-            f"lower must not exceed upper: coordinate {column} has "
-            f"lower {low[row, column]:g} > upper {high[row, column]:g}"
+            f"{names[0]} must not exceed {names[1]}: coordinate {column} has "
+            f"{names[0]} {low[row, column]:g} > {names[1]} {high[row, column]:g}"
         )
     factor = _factor_rows(_covariance_factor(covariance), batch)
     singular = math.sqrt(8 * d * _EPS)  # a covariance holds variances to rounding, not deviations
@@ -194,22 +197,27 @@ def scipy_arguments(
     return points("x", x), means, covariance, low
 
 
-def points_count(n: Any) -> int | None:
+def points_count(n: Any, name: str = "n") -> int | None:
     """``n`` as an int >= 1, or None."""
     if n is None:
         return None
     try:
         count = operator.index(n)
     except TypeError:
-        raise TypeError(f"n must be a whole number of points or None, got {n!r}") from None
+        raise TypeError(f"{name} must be a whole number of points or None, got {n!r}") from None
     if count < 1:
-        raise ValueError(f"n must be at least 1, got {count}")
+        raise ValueError(f"{name} must be at least 1, got {count}")
     return count
 
 
-def tolerance(rtol: float | None, atol: float | None, n: int | None) -> Tolerance | None:
+def tolerance(
+    rtol: float | None,
+    atol: float | None,
+    n: int | None,
+    names: tuple[str, str] = ("rtol", "atol"),
+) -> Tolerance | None:
     """The tolerance asked for; None where ``n`` alone decides."""
-    for name, value in (("rtol", rtol), ("atol", atol)):
+    for name, value in zip(names, (rtol, atol), strict=True):
         if value is not None and not (isinstance(value, (int, float, np.number)) and value >= 0):
             raise ValueError(f"{name} must be a number >= 0 or None, got {value!r}")
     if rtol is None and atol is None:

@@ -19,11 +19,15 @@ def run(
     estimate.log_prob[never] = -np.inf
     estimate.rel_error[never] = 0.0
     rest = np.flatnonzero(~never)
+    if not rest.size:
+        return estimate, _labels(used)
     for piece in _plan.pieces(problems.take(rest), split=method != "genz"):
         rows = rest[piece.rows]
         share = tolerance.divided(max(1, len(piece.blocks)))
+        sampled = sum(_plan.block_method(block.size, method) == "genz" for block in piece.blocks)
+        points = None if n is None else max(1, n // max(1, sampled))
         for block in piece.blocks:
-            part, names = _run_block(problems.take(rows, block), n, share, method, seed)
+            part, names = _run_block(problems.take(rows, block), points, share, method, seed)
             estimate.log_prob[rows] += part.log_prob
             estimate.rel_error[rows] += part.rel_error * (1.0 + estimate.rel_error[rows])
             estimate.n[rows] += part.n
@@ -45,8 +49,9 @@ def _labels(used: np.ndarray) -> np.ndarray:
 def _run_block(
     problems: Problems, n: int | None, tolerance: Tolerance, method: str, seed: int
 ) -> tuple[Estimate, np.ndarray]:
-    used = np.full(problems.size, _plan.block_method(problems.d, method), dtype="<U24")
-    if used[:1] != "closed_form":
+    name = _plan.block_method(problems.d, method)
+    used = np.full(problems.size, name, dtype="<U24")
+    if name == "genz":
         from mvnorth._methods import genz
 
         return genz.solve(problems, n, tolerance, seed), used

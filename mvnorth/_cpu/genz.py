@@ -197,7 +197,7 @@ def genz_sums(
     shifts : (R, d)
     start : (parts,) numerator of the first point of each part
     stride, points : step between numerators, and points a part
-    out : (A * R * parts, 2) logs of the sums of weights and of their squares
+    out : (A * R * parts, 2) logs of the sum of weights and of the largest weight
     """
     parts = start.size
     replicates = shifts.shape[0]
@@ -208,7 +208,7 @@ def genz_sums(
         part = item % parts
         shift = shifts[(item // parts) % replicates]
         b = rows[item // (parts * replicates)]
-        total = squares = 0.0  # times 2**top, 2**(2 top)
+        total = largest = 0.0  # times 2**top
         top = -np.inf
         for s in range(0, points, BLOCK):
             first = start[part] + s * stride
@@ -226,11 +226,11 @@ def genz_sums(
                 continue
             shrink = power_of_two(top - peak)
             total *= shrink
-            squares *= shrink * shrink
+            largest *= shrink
             top = peak
             for i in range(size):
                 w = weight[i] * power_of_two(power[i] - top)
                 total += w
-                squares += w * w
+                largest = max(largest, w)
         out[item, 0] = log_scaled(total, top) if total > 0.0 else -np.inf
-        out[item, 1] = log_scaled(squares, 2.0 * top) if total > 0.0 else -np.inf
+        out[item, 1] = log_scaled(largest, top) if total > 0.0 else -np.inf

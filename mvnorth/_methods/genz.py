@@ -27,6 +27,7 @@ CONFIDENCE = 0.99
 # about HALVING, and which are twice as many), bring it to 99 %.
 SAFETY = 1.3
 HALVING = 0.7
+CORNER = 0.1  # of a point's share
 _PART = 2048  # points an item of work
 _CHUNK = 2**22  # entries of T at a time: 32 MB
 
@@ -75,7 +76,7 @@ def _solve_chunk(problems: Problems, n: int | None, tolerance: Tolerance, seed: 
     z = qmc.lattice_vector(d)
 
     def add(rows: np.ndarray, level: int, first: int, stride: int) -> np.ndarray:
-        """Log sums (rows, R, 2) over the numerators first, first + stride, ... below 2**level."""
+        """Logs of sum and largest weight (rows, R, 2) over every ``stride``-th numerator."""
         points = 2**level // stride
         start = np.arange(0, points, _PART) * stride + first
         out = np.empty((rows.size * replicates * start.size, 2))
@@ -83,7 +84,8 @@ def _solve_chunk(problems: Problems, n: int | None, tolerance: Tolerance, seed: 
         kernel = partial(genz_sums, rows, *system, z / 2**level, shifts, start, stride, part, out)
         work = rows.size * replicates * max(points, BLOCK)
         run_items(kernel, len(out), work * d * (6e-9 + d * 3e-11))
-        return _log_sum(out.reshape(rows.size, replicates, start.size, 2), axis=2)
+        shaped = out.reshape(rows.size, replicates, start.size, 2)
+        return np.stack([_log_sum(shaped[..., 0], axis=2), shaped[..., 1].max(axis=2)], axis=2)
 
     estimate = Estimate(np.empty(size), np.empty(size), np.zeros(size, dtype=np.int64))
     rows = np.arange(size)
@@ -98,12 +100,18 @@ def _solve_chunk(problems: Problems, n: int | None, tolerance: Tolerance, seed: 
         if level == last:
             break
         short = ~tolerance.met(log_prob, rel_error)
-        rows, even = rows[short], np.logaddexp(even, odd)[short]
+        rows, even = rows[short], _join(even, odd)[short]
         level += 1
     # Phi is cut off at Z_MAX: where a limit lies beyond, the estimate is a bound at best.
     beyond = ((upper < -Z_MAX) | (lower > Z_MAX)).any(axis=1)
     estimate.rel_error[beyond] = np.inf
     return estimate
+
+
+def _join(even: np.ndarray, odd: np.ndarray) -> np.ndarray:
+    """Log sums and largest weights (..., 2) of two sets of points together."""
+    total = np.logaddexp(even[..., 0], odd[..., 0])
+    return np.stack([total, np.maximum(even[..., 1], odd[..., 1])], axis=-1)
 
 
 def _log_sum(logs: np.ndarray, axis: int) -> np.ndarray:
@@ -121,14 +129,14 @@ def _summarise(
 
     Parameters
     ----------
-    even, odd : (rows, R, 2) logs of the sums of weights and of squared weights of each shift,
+    even, odd : (rows, R, 2) logs of the sum of weights and of the largest weight of each shift,
         over the two halves of its lattice
     points : points a shift
     """
     replicates = even.shape[1]
     n = replicates * points
-    log_sums = np.logaddexp(even, odd)
-    log_total, log_squares = _log_sum(log_sums, axis=1).T
+    log_sums = _join(even, odd)
+    log_total = _log_sum(log_sums[..., 0], axis=1)
     log_prob = log_total - np.log(n)
     if replicates == 1:
         return log_prob, np.full(log_prob.shape, np.inf)
@@ -144,13 +152,16 @@ def _summarise(
     if points > 1:
         halves = 2.0 * np.exp(np.concatenate([even[:, :, 0], odd[:, :, 0]], axis=1) - scale)
         rel_error = np.maximum(rel_error, HALVING * bound(halves))
-    # Where few points carry the sum, all replicates may have missed what matters: their spread
-    # then says little, and the bound falls back on the effective sample size.
-    effective = np.exp(np.where(known, 2.0 * log_total - log_squares, 0.0))
-    concentrated = np.clip((n / effective - 12.0) / 24.0, 0.0, 1.0)
+    # Where few points carry the sum, all replicates may have missed what matters and their spread
+    # says little.  What the unseen may add was measured in shares of the heaviest point.
+    carriers = np.ones(known.shape)  # the sum over its largest term
+    carriers[known] = np.exp(log_total[known] - log_sums[known, :, 1].max(axis=1))
+    uneven = np.clip((n / carriers - 8.0) / 12.0, 0.0, 1.0)
     with np.errstate(divide="ignore"):
-        unseen = 3.0 / np.sqrt(effective) + 40.0 / np.maximum(effective - 8.0, 0.0)
-    rel_error += np.where(concentrated > 0.0, concentrated * unseen, 0.0)
+        unseen = 3.0 / carriers + 120.0 / np.maximum(carriers - 3.0, 0.0) ** 2
+    rel_error += np.multiply(uneven, unseen, where=uneven > 0.0, out=np.zeros(known.shape))
+    # A corner with less than a point's share is easily missed by all; a constant has no corners.
+    rel_error += CORNER / n * np.clip(10.0 * (n / carriers - 1.0), 0.0, 1.0)
     rel_error += 1e-13 + 1e-14 * d  # rounding
     # No point had any weight: the estimate 0 says nothing of how small the probability is.
     return log_prob, np.where(known, rel_error, np.inf)

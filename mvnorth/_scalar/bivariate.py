@@ -162,6 +162,14 @@ def conditional_limit(limit, y, rho, s):
 
 
 @njit(fastmath=FAST, inline="always", error_model="numpy")
+def conditional_interval(a, b, width, y, rho, s):
+    """``(low, high, width)`` of the interval a < X < b, given y; its width keeps its digits."""
+    low = conditional_limit(a, y, rho, s)
+    high = low + width / s if width < 1.0 else conditional_limit(b, y, rho, s)
+    return low, high, width / s
+
+
+@njit(fastmath=FAST, inline="always", error_model="numpy")
 def _box_parts(p, t):
     """phi(y) [Phi(upper limit given y) - Phi(lower limit given y)] / phi(y0), y = y0 + t."""
     y0, low, high, width, slope = p
@@ -193,15 +201,14 @@ def bivariate_box_parts(a_1, b_1, width_1, a_2, b_2, width_2, rho, s):
     """
     y0 = most_likely(a_1, b_1, a_2, b_2, rho)
     slope = rho / s
-    low = conditional_limit(a_2, y0, rho, s)
-    high = conditional_limit(b_2, y0, rho, s)
+    low, high, width = conditional_interval(a_2, b_2, width_2, y0, rho, s)
     outside = max(low, 0.0) + min(high, 0.0)
     curvature = 1.0 if outside == 0.0 else 1.0 + slope * slope
     step = 1.0 / (abs(y0 - slope * outside) + math.sqrt(curvature))
     left = -width_1 if y0 == b_1 else a_1 - y0
     right = max(left + width_1, 0.0) if width_1 < 1.0 else b_1 - y0
-    f, k, error = _integrate_box((y0, low, high, width_2 / s, slope), left, right, 0.0, step)
-    f_y, k_y = gauss_parts(abs(y0))
+    f, k, error, _ = _integrate_box((y0, low, high, width, slope), left, right, 0.0, step)
+    f_y, k_y = gauss_parts(min(abs(y0), Z_MAX))
     return f * f_y * INV_SQRT_2_PI, k + k_y, error
 
 

@@ -19,13 +19,13 @@ from mvnorth._scalar.bivariate import (
     bivariate_box_parts,
     bivariate_log,
     bivariate_parts,
-    conditional_limit,
+    conditional_interval,
     log_with_error,
     most_likely,
 )
 from mvnorth._scalar.exp_log import FAST, exp_parts, log_scaled
 from mvnorth._scalar.log_concave import log_concave_integrator
-from mvnorth._scalar.normal import gauss_parts
+from mvnorth._scalar.normal import Z_MAX, gauss_parts
 
 DETERMINANT_MIN = 1e-18
 
@@ -86,6 +86,24 @@ _integrate = log_concave_integrator(_parts)
 
 
 @njit(fastmath=FAST, error_model="numpy")
+def _sensitivity(p, t):
+    """Relative change of ``_parts`` if the limits given y change by one part of themselves."""
+    y0, low_2, high_2, width_2, low_3, high_3, width_3, slope_2, slope_3, rho, s = p
+    f, k, _ = _parts(p, t)
+    middle = log_scaled(f, k)
+    delta = 1e-8 * (abs(y0 + t) + min(abs(low_2 - slope_2 * t), abs(high_2 - slope_2 * t)))
+    p_2 = (y0, low_2 + delta, high_2 + delta, width_2, low_3, high_3, width_3,
+           slope_2, slope_3, rho, s)  # fmt: skip
+    f, k, _ = _parts(p_2, t)
+    change = abs(log_scaled(f, k) - middle)
+    delta = 1e-8 * (abs(y0 + t) + min(abs(low_3 - slope_3 * t), abs(high_3 - slope_3 * t)))
+    p_3 = (y0, low_2, high_2, width_2, low_3 + delta, high_3 + delta, width_3,
+           slope_2, slope_3, rho, s)  # fmt: skip
+    f, k, _ = _parts(p_3, t)
+    return 1e8 * (change + abs(log_scaled(f, k) - middle))
+
+
+@njit(fastmath=FAST, error_model="numpy")
 def trivariate_parts(a_1, b_1, a_2, b_2, a_3, b_3, r_12, r_13, r_23):
     """``(f, power, error)`` with Pr(a < X < b) = f * 2**power, integrating over the first."""
     s_2 = math.sqrt((1.0 - r_12) * (1.0 + r_12))
@@ -94,7 +112,8 @@ def trivariate_parts(a_1, b_1, a_2, b_2, a_3, b_3, r_12, r_13, r_23):
     if not det > DETERMINANT_MIN:
         return np.nan, 0.0, np.inf
     s = math.sqrt(det) / (s_2 * s_3)
-    rho = (r_23 - r_12 * r_13) / (s_2 * s_3)
+    product, product_low = _two_product(r_12, r_13)
+    rho = ((r_23 - product) - product_low) / (s_2 * s_3)
     slope_2, slope_3 = r_12 / s_2, r_13 / s_3
 
     # Start from the most likely point of one of the two pairs, the likelier of them for all.
@@ -117,22 +136,13 @@ def trivariate_parts(a_1, b_1, a_2, b_2, a_3, b_3, r_12, r_13, r_23):
             curvature += slope_3 * slope_3 if outside_3 != 0.0 else 0.0
             force = abs(y - slope_2 * outside_2 - slope_3 * outside_3)
             step = 1.0 / (force + math.sqrt(curvature))
-    p = (
-        y0,
-        conditional_limit(a_2, y0, r_12, s_2),
-        conditional_limit(b_2, y0, r_12, s_2),
-        (b_2 - a_2) / s_2,
-        conditional_limit(a_3, y0, r_13, s_3),
-        conditional_limit(b_3, y0, r_13, s_3),
-        (b_3 - a_3) / s_3,
-        slope_2,
-        slope_3,
-        rho,
-        s,
-    )
+    low_2, high_2, width_2 = conditional_interval(a_2, b_2, b_2 - a_2, y0, r_12, s_2)
+    low_3, high_3, width_3 = conditional_interval(a_3, b_3, b_3 - a_3, y0, r_13, s_3)
+    p = (y0, low_2, high_2, width_2, low_3, high_3, width_3, slope_2, slope_3, rho, s)
     left = a_1 - b_1 if y0 == b_1 else a_1 - y0
-    f, k, error = _integrate(p, left, b_1 - y0, 0.0, step)
-    f_y, k_y = gauss_parts(abs(y0))
+    f, k, error, mode = _integrate(p, left, b_1 - y0, 0.0, step)
+    error += 4.0 * EPS * _sensitivity(p, mode)
+    f_y, k_y = gauss_parts(min(abs(y0), Z_MAX))
     return f * f_y * INV_SQRT_2_PI, k + k_y, error
 
 
@@ -155,11 +165,16 @@ def trivariate_log(a_1, b_1, a_2, b_2, a_3, b_3, r_12, r_13, r_23):
         return bivariate_log(a_1, b_1, a_3, b_3, r_13)
     if b_3 == np.inf:
         return bivariate_log(a_1, b_1, a_2, b_2, r_12)
-    # Integrate over the variable with the smallest limit: fewest panels, by measurement.
-    if b_2 <= b_1 and b_2 <= b_3:
+    # Integrate over the narrowest variable, then the one with the smallest limit: fewest panels.
+    width_1, width_2, width_3 = b_1 - a_1, b_2 - a_2, b_3 - a_3
+    narrow = min(width_1, width_2, width_3)
+    limit_1 = b_1 if width_1 == narrow else np.inf
+    limit_2 = b_2 if width_2 == narrow else np.inf
+    limit_3 = b_3 if width_3 == narrow else np.inf
+    if limit_2 <= limit_1 and limit_2 <= limit_3:
         a_1, b_1, a_2, b_2, a_3, b_3 = a_2, b_2, a_3, b_3, a_1, b_1
         r_12, r_13, r_23 = r_23, r_12, r_13
-    elif b_3 <= b_1:
+    elif limit_3 <= limit_1:
         a_1, b_1, a_2, b_2, a_3, b_3 = a_3, b_3, a_1, b_1, a_2, b_2
         r_12, r_13, r_23 = r_13, r_23, r_12
     f, power, error = trivariate_parts(a_1, b_1, a_2, b_2, a_3, b_3, r_12, r_13, r_23)

@@ -12,7 +12,7 @@ def test_demo_prints_a_table(capsys):
     lines = [line for line in printed.splitlines() if line.endswith("x")]
     assert len(lines) == 6
     assert "0.333333" in printed
-    assert "1.70126e-24" in printed
+    assert "1.70394e-24" in printed
 
 
 def test_version(capsys):

@@ -36,9 +36,8 @@ def _seconds(code: str, cache: str) -> float:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as cache:
-        print(
-            f"import, beyond numpy's           {min(_seconds(IMPORT, cache) for _ in range(5)):.3f} s"
-        )
+        seconds = min(_seconds(IMPORT, cache) for _ in range(5))
+        print(f"import, beyond numpy's: {seconds:.3f} s")
         for d in (10, 3):
             code = CALL.format(d=d)
             cold = _seconds(code, cache)

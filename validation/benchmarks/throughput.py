@@ -74,7 +74,7 @@ def mvnorth_reached(batch: Batch, limit: float) -> Reached:
         return batch.relative_errors(few), seconds / COMMON
 
     points = [2**k for k in range(6, 24)]
-    reached = time_to_errors(trial, points, [TARGET], 8, limit / COMMON)[0]
+    reached = time_to_errors(trial, points, [TARGET], (8, 8), limit / COMMON)[0]
     _, seconds = best_of(lambda: values(reached.points, 0, ROWS), 3)
     return replace(reached, seconds=seconds / ROWS)
 
@@ -89,7 +89,7 @@ def peer_reached(program: Program, batch: Batch, limit: float) -> Reached:
         values = np.array([row.value for row in rows])
         return batch.relative_errors(values), float(np.mean([row.seconds for row in rows]))
 
-    return time_to_errors(trial, program.points, [TARGET], 2, limit / COMMON)[0]
+    return time_to_errors(trial, program.points, [TARGET], (2, 2), limit / COMMON)[0]
 
 
 def adaptive(batch: Batch) -> dict[str, float]:

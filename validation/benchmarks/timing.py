@@ -90,7 +90,11 @@ class Reached:
 
 
 def time_to_errors(
-    trial: Trial, points: Iterable[int], targets: Sequence[float], trials: int, limit: float
+    trial: Trial,
+    points: Iterable[int],
+    targets: Sequence[float],
+    trials: tuple[int, int],
+    limit: float,
 ) -> list[Reached]:
     """Sweep the number of points upwards until the true error meets all targets.
 
@@ -105,8 +109,8 @@ def time_to_errors(
         Settings, increasing, each about twice the one before.
     targets : sequence of float
         Decreasing.
-    trials : int
-        Trials a setting.
+    trials : (int, int)
+        Trials a setting, where they take less and where they take more than a second.
     limit : float
         Give up before a call that will take more seconds than this.
 
@@ -118,15 +122,15 @@ def time_to_errors(
     reached: list[Reached] = []
     for n in points:
         target = targets[len(reached)]
-        total, seconds, done = 0.0, np.inf, 0
-        for number in range(trials):
-            errors, elapsed = trial(n, number)
+        total, seconds, done, wanted = 0.0, np.inf, 0, trials[0]
+        while done < wanted and (done < 2 or total <= wanted * target**2):
+            errors, elapsed = trial(n, done)
             total += float(np.mean(errors**2))
-            seconds, done = min(seconds, elapsed), number + 1
-            if done >= 2 and total > trials * target**2:
-                break
+            seconds = min(seconds, elapsed)
+            done += 1
+            wanted = trials[0] if seconds < 1.0 else trials[1]
         error = float(np.sqrt(total / done))
-        if done == trials:
+        if done == wanted:
             reached += [
                 Reached(t, True, n, seconds, error) for t in targets[len(reached) :] if error <= t
             ]
