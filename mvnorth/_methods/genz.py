@@ -161,7 +161,7 @@ def _summarise(
         unseen = 3.0 / carriers + 120.0 / np.maximum(carriers - 3.0, 0.0) ** 2
     rel_error += np.multiply(uneven, unseen, where=uneven > 0.0, out=np.zeros(known.shape))
     # A corner with less than a point's share is easily missed by all; a constant has no corners.
-    rel_error += CORNER / n * np.clip(10.0 * (n / carriers - 1.0), 0.0, 1.0)
+    rel_error += CORNER / n * np.clip(1e4 * (n / carriers - 1.0), 0.0, 1.0)
     rel_error += 1e-13 + 1e-14 * d  # rounding
     # No point had any weight: the estimate 0 says nothing of how small the probability is.
     return log_prob, np.where(known, rel_error, np.inf)

@@ -165,8 +165,14 @@ def conditional_limit(limit, y, rho, s):
 def conditional_interval(a, b, width, y, rho, s):
     """``(low, high, width)`` of the interval a < X < b, given y; its width keeps its digits."""
     low = conditional_limit(a, y, rho, s)
-    high = low + width / s if width < 1.0 else conditional_limit(b, y, rho, s)
-    return low, high, width / s
+    high = conditional_limit(b, y, rho, s)
+    width_y = width / s
+    if width < 1.0:
+        if abs(low) < abs(high):
+            high = low + width_y
+        else:
+            low = high - width_y
+    return low, high, width_y
 
 
 @njit(fastmath=FAST, inline="always", error_model="numpy")
