@@ -70,6 +70,19 @@ def _factor_rows(factor: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:
     return _rows(factor, batch, 2)
 
 
+def _scaled(lower: np.ndarray, upper: np.ndarray, factor: np.ndarray, singular: float) -> Problems:
+    """Problems with rows of A near one: by powers of two, so that nothing is rounded."""
+    largest = np.max(np.abs(factor), axis=2)
+    _, power = np.frexp(largest)
+    with np.errstate(over="ignore"):  # a limit beyond the largest number is infinite
+        return Problems(
+            np.ldexp(lower, -power),
+            np.ldexp(upper, -power),
+            np.ldexp(factor, -power[:, :, None]),
+            singular,
+        )
+
+
 def orthant_problems(m: ArrayLike, L: ArrayLike) -> tuple[Problems, tuple[int, ...]]:
     """Pr(t >= 0) for t ~ N(m, L L^T) as boxes, and the batch shape of the result."""
     means = _vector("m", m)
@@ -88,7 +101,7 @@ def orthant_problems(m: ArrayLike, L: ArrayLike) -> tuple[Problems, tuple[int, .
     batch = _batch_shape(m=means.shape[:-1], L=factor.shape[:-2])
     upper = _rows(means, batch, 1)  # Pr(m + L y >= 0) = Pr(L y <= m), since y is symmetric
     lower = np.full_like(upper, -np.inf)
-    return Problems(lower, upper, _factor_rows(factor, batch), 8 * d * _EPS), batch
+    return _scaled(lower, upper, _factor_rows(factor, batch), 8 * d * _EPS), batch
 
 
 def box_problems(
@@ -127,7 +140,7 @@ def box_problems(
         )
     factor = _factor_rows(_covariance_factor(covariance), batch)
     singular = math.sqrt(8 * d * _EPS)  # a covariance holds variances to rounding, not deviations
-    return Problems(low - centre, high - centre, factor, singular), batch
+    return _scaled(low - centre, high - centre, factor, singular), batch
 
 
 def _covariance_factor(cov: np.ndarray) -> np.ndarray:

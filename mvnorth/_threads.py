@@ -67,9 +67,10 @@ def run_items(kernel: Callable[[int, int], object], items: int, cost: float) -> 
     if threads == 1 or cost < 2e-4:
         kernel(0, items)
         return
-    if _pool is None:
-        _pool = ThreadPoolExecutor(get_num_threads(), thread_name_prefix="mvnorth")
+    pool = _pool  # another thread may set the number of threads, and so the pool, meanwhile
+    if pool is None:
+        pool = _pool = ThreadPoolExecutor(get_num_threads(), thread_name_prefix="mvnorth")
     pieces = min(items, 8 * threads)
     edges = [items * k // pieces for k in range(pieces + 1)]
-    for _ in _pool.map(kernel, edges[:-1], edges[1:]):
+    for _ in pool.map(kernel, edges[:-1], edges[1:]):
         pass

@@ -37,7 +37,7 @@ def lattice_vector(dimension: int) -> np.ndarray:
     if dimension > z.size:
         more = np.random.default_rng(0).integers(0, 2 ** (MAX_LEVEL - 1), dimension - z.size)
         z = np.concatenate([z, 2 * more + 1])
-    return z[:dimension]
+    return z[:dimension].copy()
 
 
 def random_shifts(seed: int, replicates: int, dimension: int) -> np.ndarray:

@@ -41,12 +41,12 @@ def log_ndtr(x, out):
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def mills(x, out):
     for i in range(x.size):
-        z = min(abs(x[i]), 1e308)
+        z = min(abs(x[i]), 1e300)
         ratio = tail_ratio(z)
         f, k = gauss_parts(min(z, Z_MAX))
         positive = scale_by_power(f * _INV_SQRT_2_PI, k) / (1.0 - f * ratio * power_of_two(k))
         value = positive if x[i] > 0.0 else _INV_SQRT_2_PI / ratio
-        value = np.inf if x[i] == -np.inf else value
+        value = -x[i] if x[i] < -1e16 else value  # -x - 1/x + ..., to rounding
         out[i] = value if x[i] == x[i] else x[i]
 
 

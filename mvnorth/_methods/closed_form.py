@@ -24,4 +24,10 @@ def solve(problems: Problems) -> Estimate:
         kernel(lower[part], upper[part], pairs[part], log_prob[part], rel_error[part])
 
     run_items(solve_rows, size, size * (2e-8, 1e-6, 1e-4)[d - 1])
+    # Close to singular the rounding of a correlation counts 1/det times, but it never moves the
+    # probability by more than the root of it.
+    rounding = np.finfo(float).eps
+    with np.errstate(over="ignore"):
+        at_most = np.sqrt(rounding) * np.exp(-log_prob)
+    rel_error += np.minimum(rounding * d / np.maximum(np.linalg.det(corr), 1e-300), at_most)
     return Estimate(log_prob, rel_error, np.zeros(size, dtype=np.int64))

@@ -65,6 +65,7 @@ def _solve_chunk(problems: Problems, n: int | None, tolerance: Tolerance, seed: 
     system = (T, lower, upper, rank, attached)
     order = partial(reorder, problems.factor, problems.singular, *system)
     run_items(order, size, size * d * d * (d + 30) * 4e-10)
+    corner = np.where((rank <= 1) | ~T.any(axis=(1, 2)), 0.0, CORNER)  # a constant has none
 
     if n is None:
         replicates, level = REPLICATES, _first_level(d)
@@ -93,7 +94,7 @@ def _solve_chunk(problems: Problems, n: int | None, tolerance: Tolerance, seed: 
     while rows.size:
         # A lattice of one point a shift has no odd half.
         odd = add(rows, level, 1, 2) if level else np.full_like(even, -np.inf)
-        log_prob, rel_error = _summarise(even, odd, 2**level, d)
+        log_prob, rel_error = _summarise(even, odd, 2**level, d, corner[rows])
         estimate.log_prob[rows] = log_prob
         estimate.rel_error[rows] = rel_error
         estimate.n[rows] = replicates * 2**level
@@ -123,7 +124,7 @@ def _log_sum(logs: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _summarise(
-    even: np.ndarray, odd: np.ndarray, points: int, d: int
+    even: np.ndarray, odd: np.ndarray, points: int, d: int, corner: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Log of the probability and relative error bound.
 
@@ -132,6 +133,7 @@ def _summarise(
     even, odd : (rows, R, 2) logs of the sum of weights and of the largest weight of each shift,
         over the two halves of its lattice
     points : points a shift
+    corner : (rows,) share of a point that may hide a corner of the integrand
     """
     replicates = even.shape[1]
     n = replicates * points
@@ -160,8 +162,7 @@ def _summarise(
     with np.errstate(divide="ignore"):
         unseen = 3.0 / carriers + 120.0 / np.maximum(carriers - 3.0, 0.0) ** 2
     rel_error += np.multiply(uneven, unseen, where=uneven > 0.0, out=np.zeros(known.shape))
-    # A corner with less than a point's share is easily missed by all; a constant has no corners.
-    rel_error += CORNER / n * np.clip(1e4 * (n / carriers - 1.0), 0.0, 1.0)
-    rel_error += 1e-13 + 1e-14 * d  # rounding
+    # A corner of the integrand with less than a point's share is easily missed by all of them.
+    rel_error += 1e-13 + 1e-14 * d + corner / n
     # No point had any weight: the estimate 0 says nothing of how small the probability is.
     return log_prob, np.where(known, rel_error, np.inf)

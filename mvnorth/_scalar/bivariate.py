@@ -1,18 +1,22 @@
 """Probabilities of two normal variables with relative accuracy, however small they are.
 
-One-sided limits, correlation rho >= 0, lo <= hi, s = sqrt(1 - rho**2): the integrand
+One-sided limits, correlation rho >= 0, lo <= hi, s = sqrt(1 - rho**2).  The function
 
-    g(y) = phi(y) Phi((lo - rho y)/s),    integral over all y = Phi(lo),
+    g(y) = phi(y) Phi((lo - rho y)/s),    whose integral over all y is Phi(lo),
 
-is log-concave.  Cut at y = hi it gives Phi2(lo, hi) on the left and Pr(X <= lo, Y > hi) on the
-right.  Only the part without the mode is integrated; the other part is Phi(lo) minus it and holds
-at least 1/e of Phi(lo), so the subtraction is harmless.  The part integrated decays from its
-end point hi on one scale, also as rho -> 1, because y is the variable with the larger limit:
-a single Gauss-Legendre rule up to where g has lost a factor exp(38) is exact to rounding.  For
-rho < 0 reflect Y: what is wanted is the right part, or the right part plus an interval of Phi.
+is log-concave.  Cut at y = hi it has Pr(X <= lo, Y <= hi) on the left and Pr(X <= lo, Y > hi) on
+the right.  Only the part without the mode is integrated; the other is Phi(lo) minus it and holds
+at least 1/e of Phi(lo), so nothing cancels.  What is integrated falls from its end hi on a single
+scale, even as rho -> 1, because y belongs to the larger limit: one Gauss-Legendre rule up to
+where g has lost a factor exp(38) is exact to rounding.  For rho < 0 reflect Y: the right part is
+wanted, alone or with an interval of Phi added.
 
-The idea of conditioning for tails is old (Owen 1956); the choice of the part, of the variable and
-of the range is ours.
+A box is the integral over y of phi(y) [Phi((b - rho y)/s) - Phi((a - rho y)/s)], also
+log-concave, by ``log_concave.py``.
+
+Conditioning is old (Owen 1956, Ann. Math. Stat. 27); the choice of the part, of the variable and
+of the range is ours.  Accuracy against 45-digit arithmetic, |rho| up to 1 - 1e-15: absolute error
+2e-16, relative error 7e-16 (1 + |log P|), that is 1e-14 for P = 1e-10 and 3e-12 for exp(-5000).
 """
 
 import math
@@ -26,15 +30,67 @@ from mvnorth._scalar.normal import Z_MAX, gauss_parts, ndtr_parts, tail_ratio
 from mvnorth._tables.quadrature import NODES, WEIGHTS
 
 INV_SQRT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
+EPS = 2.3e-16
+ROUNDING = 1e-15  # relative error for each unit of log P; two thirds of it were seen
 _NODES = np.array(NODES)
 _WEIGHTS = np.array(WEIGHTS)
 _DROP = 38.0
 _PHI_ONE = 8.3  # Phi of it is 1 to rounding
-EPS = 2.3e-16
-ROUNDING = 1e-15  # per unit of the logarithm; half of it was never seen
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@njit(fastmath=FAST, inline="always", error_model="numpy")
+def interval_probability(low, high, width):
+    """``(f, k)`` with Phi(high) - Phi(low) = f * 2**k, where width = high - low >= 0.
+
+    A difference of tails; where it would cancel, phi(m) times the series of Hermite polynomials
+    sum He_2j(m) (w/2)**2j / (2j+1)! for the interval m -+ w/2.
+    """
+    reflect = low + high > 0.0
+    a = -high if reflect else low
+    b = -low if reflect else high
+    f_high, k = ndtr_parts(b)
+    f_low, k_low = ndtr_parts(a)
+    difference = f_high - f_low * power_of_two(k_low - k)
+    z = min(abs(0.5 * (a + b)), Z_MAX)
+    q = 0.25 * width * width
+    x = z * z * q  # he_2j is He_2j(z) q**j; the recursion is the one over even degrees
+    he_2 = x - q
+    he_4 = (x - 5.0 * q) * he_2 - 2.0 * q * q
+    he_6 = (x - 9.0 * q) * he_4 - 12.0 * q * q * he_2
+    he_8 = (x - 13.0 * q) * he_6 - 30.0 * q * q * he_4
+    he_10 = (x - 17.0 * q) * he_8 - 56.0 * q * q * he_6
+    he_12 = (x - 21.0 * q) * he_10 - 90.0 * q * q * he_8
+    series = 1.0 + he_2 / 6.0 + he_4 / 120.0 + he_6 / 5040.0 + he_8 / 362880.0
+    series += he_10 / 39916800.0 + he_12 / 6227020800.0
+    f_middle, k_middle = gauss_parts(z)
+    narrow = width * (1.0 + z) < 0.5
+    f = f_middle * (INV_SQRT_2_PI * width) * series if narrow else difference
+    return f, (k_middle if narrow else k)
+
+
+@njit(fastmath=FAST, inline="always", error_model="numpy")
+def conditional_limit(limit, y, rho, s):
+    """(limit - rho y) / s, without the cancellation of rho -> 1 or -1."""
+    sign = 1.0 if rho > 0.0 else -1.0
+    near = (limit - sign * y) + y * (sign * s * s / (1.0 + abs(rho)))
+    return (near if abs(rho) > 0.5 else limit - rho * y) / s
+
+
+@njit(fastmath=FAST, inline="always", error_model="numpy")
+def conditional_interval(a, b, width, y, rho, s):
+    """``(low, high, width)`` of the interval (a, b) given y; a narrow one keeps its width."""
+    low = conditional_limit(a, y, rho, s)
+    high = conditional_limit(b, y, rho, s)
+    width_y = width / s
+    if width < 1.0:
+        if abs(low) < abs(high):
+            high = low + width_y
+        else:
+            low = high - width_y
+    return low, high, width_y
+
+
+@njit(fastmath=FAST, inline="always", error_model="numpy")
 def _ratio(t, b, kappa, slope, k0):
     """exp(-b t - t**2/2) Phi(kappa - slope t) / 2**k0."""
     f, k = exp_parts(-t * (b + 0.5 * t), 0.0)
@@ -45,7 +101,7 @@ def _ratio(t, b, kappa, slope, k0):
 @njit(fastmath=FAST, error_model="numpy")
 def _quadrature(length, b, kappa, slope, k0):
     """Integral of ``_ratio`` over [0, length]."""
-    values = np.empty(_NODES.size)  # a loop of its own, so that it is vector code
+    values = np.empty(_NODES.size)  # a loop of their own, which is vector code
     for i in range(_NODES.size):
         values[i] = _WEIGHTS[i] * _ratio(length * _NODES[i], b, kappa, slope, k0)
     total = 0.0
@@ -56,26 +112,24 @@ def _quadrature(length, b, kappa, slope, k0):
 
 @njit(fastmath=FAST, error_model="numpy")
 def _cut(lo, hi, rho, s):
-    """``(f, k, left)``: the part of g on the side of y = hi without the mode, and which it is."""
+    """``(f, k, left)``: the part of g on the side of hi without the mode, and whether left."""
     if s == 0.0:
         return 0.0, 0.0, False
-    difference = (lo - hi) + hi * (s * s / (1.0 + rho)) if rho > 0.5 else lo - rho * hi
-    kappa = difference / s
+    kappa = conditional_limit(lo, hi, rho, s)
     c = rho / s
     z = min(abs(kappa), Z_MAX)
     f, k = gauss_parts(z)
     ratio = tail_ratio(z)
     if kappa > 0.0:
-        mills = f * power_of_two(k) * INV_SQRT_2_PI
+        mills = f * power_of_two(k) * INV_SQRT_2_PI  # over Phi, which is near enough to 1
         k = 0.0
     else:
         mills = INV_SQRT_2_PI / ratio
-    left = hi + c * mills <= 0.0
+    left = hi + c * mills <= 0.0  # g rises at hi
     b = -hi if left else hi
     slope = -c if left else c
-    below = min(kappa, 0.0)
-    above = max(kappa, 0.0)
-    # where exp(-b t - t**2/2 - min(kappa - slope t, 0)**2/2) has lost exp(_DROP)
+    # Where exp(-b t - t**2/2 - min(kappa - slope t, 0)**2/2) has lost exp(_DROP):
+    below, above = min(kappa, 0.0), max(kappa, 0.0)
     drop = _DROP + 0.5 * below * below
     length = 2.0 * drop / (b + math.sqrt(b * b + 2.0 * drop))
     if kappa - slope * length < 0.0:
@@ -85,56 +139,25 @@ def _cut(lo, hi, rho, s):
         length = 2.0 * drop / (linear + math.sqrt(linear * linear + 2.0 * square * drop))
     rest = 0.0
     if left and kappa - slope * length > _PHI_ONE:
-        # The range would be long compared with the rise of Phi; beyond it g is a normal density.
+        # Too long for the rule, compared with the rise of Phi; beyond it g is a normal density.
         length = (kappa - _PHI_ONE) / slope
         f, k_rest = exp_parts(-length * (b + 0.5 * length), 0.0)
         rest = f * power_of_two(k_rest - k) * tail_ratio(b + length) / INV_SQRT_2_PI
-    f_hi, k_hi = gauss_parts(abs(hi))
     total = _quadrature(length, b, kappa, slope, k) + rest
+    f_hi, k_hi = gauss_parts(abs(hi))
     return f_hi * INV_SQRT_2_PI * total, k_hi + k, left
-
-
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
-def interval_probability(low, high, width):
-    """``(f, k)`` with Phi(high) - Phi(low) = f * 2**k, for high = low + width.
-
-    A difference of tails; where it would cancel, phi(m) times the series of Hermite polynomials
-    sum He_2j(m) (w/2)**2j / (2j+1)! for the interval m -+ w/2.
-    """
-    reflect = low + high > 0.0
-    a = -high if reflect else low
-    b = -low if reflect else high
-    f_high, k = ndtr_parts(b)
-    f_low, k_low = ndtr_parts(a)
-    z = min(abs(0.5 * (a + b)), Z_MAX)
-    narrow = width * (1.0 + z) < 0.5
-    q = 0.25 * width * width
-    x = z * z * q  # He_2j(z) q**j in the recursion over even degrees
-    he_2 = x - q
-    he_4 = (x - 5.0 * q) * he_2 - 2.0 * q * q
-    he_6 = (x - 9.0 * q) * he_4 - 12.0 * q * q * he_2
-    he_8 = (x - 13.0 * q) * he_6 - 30.0 * q * q * he_4
-    he_10 = (x - 17.0 * q) * he_8 - 56.0 * q * q * he_6
-    he_12 = (x - 21.0 * q) * he_10 - 90.0 * q * q * he_8
-    series = 1.0 + he_2 / 6.0 + he_4 / 120.0 + he_6 / 5040.0 + he_8 / 362880.0
-    series += he_10 / 39916800.0 + he_12 / 6227020800.0
-    f_middle, k_middle = gauss_parts(z)
-    f = f_middle * (INV_SQRT_2_PI * width) * series
-    difference = f_high - f_low * power_of_two(k_low - k)
-    return (f if narrow else difference), (k_middle if narrow else k)
 
 
 @njit(fastmath=FAST, error_model="numpy")
 def bivariate_parts(h, k, rho, s):
-    """``(f, power)`` with Pr(X <= h, Y <= k) = f * 2**power for correlation rho.
+    """``(f, power)`` with Pr(X <= h, Y <= k) = f * 2**power for the correlation rho.
 
-    ``s`` is sqrt(1 - rho**2), to full relative accuracy; 0 for rho = 1 or -1.
+    ``s`` is sqrt(1 - rho**2) to full relative accuracy; 0 for rho = 1 or -1.
     """
     h = min(max(h, -Z_MAX), Z_MAX)
     k = min(max(k, -Z_MAX), Z_MAX)
     if rho < 0.0:
-        lo = min(h, -k)
-        hi = max(h, -k)
+        lo, hi = min(h, -k), max(h, -k)
         f, power, left = _cut(lo, hi, -rho, s)
         if left:
             f_lo, k_lo = ndtr_parts(lo)
@@ -154,30 +177,8 @@ def bivariate_parts(h, k, rho, s):
 
 
 @njit(fastmath=FAST, inline="always", error_model="numpy")
-def conditional_limit(limit, y, rho, s):
-    """(limit - rho y) / s, without losing the digits that rho -> 1 or -1 cancels."""
-    sign = 1.0 if rho > 0.0 else -1.0
-    near = (limit - sign * y) + y * (sign * s * s / (1.0 + abs(rho)))
-    return (near if abs(rho) > 0.5 else limit - rho * y) / s
-
-
-@njit(fastmath=FAST, inline="always", error_model="numpy")
-def conditional_interval(a, b, width, y, rho, s):
-    """``(low, high, width)`` of the interval a < X < b, given y; its width keeps its digits."""
-    low = conditional_limit(a, y, rho, s)
-    high = conditional_limit(b, y, rho, s)
-    width_y = width / s
-    if width < 1.0:
-        if abs(low) < abs(high):
-            high = low + width_y
-        else:
-            low = high - width_y
-    return low, high, width_y
-
-
-@njit(fastmath=FAST, inline="always", error_model="numpy")
 def _box_parts(p, t):
-    """phi(y) [Phi(upper limit given y) - Phi(lower limit given y)] / phi(y0), y = y0 + t."""
+    """phi(y) [Phi(high given y) - Phi(low given y)] / phi(y0), where y = y0 + t."""
     y0, low, high, width, slope = p
     low -= slope * t
     high -= slope * t
@@ -213,14 +214,15 @@ def bivariate_box_parts(a_1, b_1, width_1, a_2, b_2, width_2, rho, s):
     step = 1.0 / (abs(y0 - slope * outside) + math.sqrt(curvature))
     left = -width_1 if y0 == b_1 else a_1 - y0
     right = max(left + width_1, 0.0) if width_1 < 1.0 else b_1 - y0
-    f, k, error, _ = _integrate_box((y0, low, high, width, slope), left, right, 0.0, step)
+    p = (y0, low, high, width, slope)
+    f, k, error, _ = _integrate_box(p, left, right, 0.0, step)
     f_y, k_y = gauss_parts(min(abs(y0), Z_MAX))
     return f * f_y * INV_SQRT_2_PI, k + k_y, error
 
 
 @njit(fastmath=FAST, error_model="numpy")
 def log_with_error(f, power, error):
-    """``(log_prob, rel_error)`` of the probability f * 2**power; no claim beyond two digits."""
+    """``(log P, relative error of P)`` for P = f * 2**power; infinite beyond 0.01."""
     log_prob = log_scaled(f, power) if f > 0.0 else (-np.inf if f == 0.0 else np.nan)
     rel_error = error + (ROUNDING * (2.0 - log_prob) if f > 0.0 else ROUNDING)
     return log_prob, (rel_error if rel_error < 0.01 else np.inf)
@@ -228,14 +230,14 @@ def log_with_error(f, power, error):
 
 @njit(fastmath=FAST, error_model="numpy")
 def bivariate_log(a_1, b_1, a_2, b_2, rho):
-    """``(log_prob, rel_error)`` of Pr(a_1 < X < b_1, a_2 < Y < b_2), any limits, |rho| <= 1."""
+    """``(log P, relative error of P)``, P = Pr(a_1 < X < b_1, a_2 < Y < b_2), |rho| <= 1."""
     if b_1 == np.inf:
         a_1, b_1, rho = -np.inf, -a_1, -rho
     if b_2 == np.inf:
         a_2, b_2, rho = -np.inf, -a_2, -rho
     s = math.sqrt(max((1.0 - rho) * (1.0 + rho), 0.0))
     error = 0.0
-    if b_1 == np.inf:
+    if b_1 == np.inf:  # still: no limits at all
         f, power = interval_probability(a_2, b_2, b_2 - a_2)
     elif b_2 == np.inf:
         f, power = interval_probability(a_1, b_1, b_1 - a_1)
@@ -243,8 +245,8 @@ def bivariate_log(a_1, b_1, a_2, b_2, rho):
         f, power = bivariate_parts(b_1, b_2, rho, s)
     elif s == 0.0:
         a = max(a_1, a_2 if rho > 0.0 else -b_2)
-        b = min(b_1, b_2 if rho > 0.0 else -a_2)
-        f, power = interval_probability(a, max(a, b), max(a, b) - a)
+        b = max(min(b_1, b_2 if rho > 0.0 else -a_2), a)
+        f, power = interval_probability(a, b, b - a)
     else:
         f, power, error = bivariate_box_parts(a_1, b_1, b_1 - a_1, a_2, b_2, b_2 - a_2, rho, s)
     return log_with_error(f, power, error)

@@ -1,10 +1,11 @@
-"""Integrals of log-concave functions of one variable, to rounding accuracy, with their error.
+"""Integrals of log-concave functions of one variable to rounding accuracy, with their error.
 
-Log-concavity makes three things safe: climbing to the mode from anywhere, the two points where
-the function has lost a factor exp(40), and Gauss-Legendre panels between them, which cannot miss
-a peak.  A panel's error is read off the Legendre series of its own values: from the decay of the
-coefficients between degrees n/2 and n that of degree 2n, the first one an n-point rule gets
-wrong, is extrapolated geometrically.  A kink decays slowly and so never looks converged.
+Log-concavity makes the search safe: from anywhere uphill leads to the mode, and on either side
+the function loses a factor exp(40) once.  Between those two points Gauss-Legendre panels are
+halved until the Legendre series of each panel's own values has converged: its last coefficients,
+and its distance from the function at the two ends of the panel, are the estimate of the error.
+That is the error of the interpolant, not the much smaller one of the rule, but nothing else that
+we tried survives a small kink, or a wall between the last node and the end of the panel.
 """
 
 import math
@@ -19,14 +20,14 @@ from mvnorth._tables.quadrature import PANEL_NODES, PANEL_SERIES, PANEL_WEIGHTS
 _NODES = np.array(PANEL_NODES)
 _RULES = np.array((PANEL_WEIGHTS, *PANEL_SERIES))
 _SIZE = len(PANEL_NODES)
-_ROOT_MIN, _ROOT, _ROOT_MAX = math.sqrt(37.0), math.sqrt(40.0), math.sqrt(46.0)
-_PANELS = 64
+_PANELS = 64  # at most; what is unresolved then goes into the error
 _TOLERANCE = 1e-13
-_NOISE = 50.0
+_NOISE = 50.0  # bound on how much the sums of ``panel`` magnify errors of the values
+_DROP_MIN, _DROP, _DROP_MAX = 37.0, 40.0, 46.0
 
 
 @njit(error_model="numpy")
-def push(stack, i, origin, width, f_low, f_high):
+def _push(stack, i, origin, width, f_low, f_high):
     stack[i, 0] = origin
     stack[i, 1] = width
     stack[i, 2] = f_low
@@ -39,59 +40,61 @@ def log_concave_integrator(parts: Callable) -> Callable:
     Parameters
     ----------
     parts
-        Compiled; ``parts(p, t)`` is ``(m, k, error)``: the function is m * 2**k at t, m >= 0, with
-        relative error ``error``, where p is a tuple of numbers.  Log-concave in t.
+        Compiled.  ``parts(p, t)`` is ``(f, k, error)``: at t the function, log-concave, is
+        f * 2**k with f >= 0, up to the relative error ``error``; p is a tuple of numbers.
 
     Returns
     -------
     integrate
-        ``integrate(p, low, high, start, step)`` is ``(m, k, error, mode)``: the integral over
-        (low, high), either of which may be infinite, is m * 2**k with the estimated relative
-        error ``error``; the function's peak is near ``mode``.
-        The search for the mode starts in ``start``, inside the limits, with steps of ``step``.
+        ``integrate(p, low, high, start, step)`` is ``(f, k, error, mode)``: the integral over
+        (low, high), either of which may be infinite, is f * 2**k up to the relative error
+        ``error``; the function is highest near ``mode``.  The search for the mode begins at
+        ``start``, inside the limits, with the step ``step``.
     """
 
     @njit(fastmath=FAST, error_model="numpy")
     def log_value(p, t):
-        m, k, _ = parts(p, t)
-        return log_scaled(m, k) if m > 0.0 else -np.inf
+        f, k, _ = parts(p, t)
+        return log_scaled(f, k) if f > 0.0 else -np.inf
 
     @njit(fastmath=FAST, error_model="numpy")
-    def scaled(p, t, k_peak):
-        m, k, _ = parts(p, t)
-        return m * power_of_two(k - k_peak)
+    def scaled_value(p, t, k_peak):
+        f, k, _ = parts(p, t)
+        return f * power_of_two(k - k_peak)
 
     @njit(fastmath=FAST, error_model="numpy")
     def reach(p, x, log_x, end, log_end, limit):
-        """From x away over ``end`` to where the function has dropped enough, or to ``limit``."""
+        """From x over ``end`` to where the function has lost exp(_DROP), or to ``limit``."""
         inner, root_inner = x, 0.0  # the square root of the drop is almost linear
         outer, root_outer = x, -1.0
+        target = math.sqrt(_DROP)
         for _ in range(12):
-            root = math.sqrt(max(log_x - log_end, 1e-3))
-            if root < _ROOT_MIN:
+            drop = log_x - log_end
+            root = math.sqrt(max(drop, 1e-3))
+            if drop < _DROP_MIN:
                 if end == limit:
                     return end
                 inner, root_inner = end, root
-            elif root > _ROOT_MAX:
+            elif drop > _DROP_MAX:
                 outer, root_outer = end, root
             else:
                 return end
             if root_outer > 0.0:
-                end = inner + (outer - inner) * (_ROOT - root_inner) / (root_outer - root_inner)
+                end = inner + (outer - inner) * (target - root_inner) / (root_outer - root_inner)
             else:
-                end = x + (end - x) * min(_ROOT / root, 10.0)
+                end = x + (end - x) * min(target / root, 10.0)
                 end = min(end, limit) if limit > x else max(end, limit)
             log_end = log_value(p, end)
         return outer if root_outer > 0.0 else end
 
     @njit(fastmath=FAST, error_model="numpy")
     def panel(p, low, width, f_low, f_high, k_peak):
-        """``(integral, error of the rule, error inherited)`` over [low, low + width]."""
-        values = np.empty(_SIZE)
+        """``(integral, error of the rule, error of the values)`` over [low, low + width]."""
+        values = np.empty(_SIZE)  # a loop of their own, which is vector code if ``parts`` is
         errors = np.empty(_SIZE)
         for i in range(_SIZE):
-            m, k, error = parts(p, low + width * _NODES[i])
-            values[i] = m * power_of_two(k - k_peak)
+            f, k, error = parts(p, low + width * _NODES[i])
+            values[i] = f * power_of_two(k - k_peak)
             errors[i] = error * values[i]
         total = inherited = noise = 0.0
         c_0 = c_1 = c_2 = c_3 = 0.0
@@ -111,7 +114,7 @@ def log_concave_integrator(parts: Callable) -> Callable:
 
     @njit(fastmath=FAST, error_model="numpy")
     def integrate(p, low, high, start, step):
-        # Climb in growing steps until the middle of three points is the highest.
+        # Climb in growing steps until the middle one of a <= x <= b is the highest.
         x = start
         log_x = log_value(p, x)
         a, b = max(low, x - step), min(high, x + step)
@@ -128,13 +131,14 @@ def log_concave_integrator(parts: Callable) -> Callable:
                 log_a = log_value(p, a)
             else:
                 break
-        # Narrow until the chords, extended, say that the peak is little higher; at a limit only
-        # one chord is left.
+        # Narrow until the chords, extended, bound the peak by e times the value at x; with x on
+        # a limit there is only one chord.
         for _ in range(60):
             left, right = x - a, b - x
-            slack_a = left / right if left > 0.0 and right > 0.0 else 1.0
-            slack_b = right / left if left > 0.0 and right > 0.0 else 1.0
-            if log_x - log_a <= slack_a and log_x - log_b <= slack_b:
+            inside = left > 0.0 and right > 0.0
+            if log_x - log_a <= (left / right if inside else 1.0) and log_x - log_b <= (
+                right / left if inside else 1.0
+            ):
                 break
             if right > left:
                 y = x + 0.4 * right
@@ -150,27 +154,26 @@ def log_concave_integrator(parts: Callable) -> Callable:
                     b, log_b, x, log_x = x, log_x, y, log_y
                 else:
                     a, log_a = y, log_y
-        m, k_peak, error_peak = parts(p, x)
-        if not (m > 0.0 and log_x < np.inf):
+        f, k_peak, error_x = parts(p, x)
+        if not (f > 0.0 and log_x < np.inf):
             return 0.0, 0.0, np.inf, x
-        _, k = split_mantissa(m)
-        k_peak += k
-        tolerance = max(_TOLERANCE, error_peak)
+        _, k = split_mantissa(f)
+        k_peak += k  # from here on the function is counted in units of 2**k_peak
+        f_x = scaled_value(p, x, k_peak)
+        tolerance = max(_TOLERANCE, error_x)
 
-        # Panels still to do: origin, width, values at both ends
-        stack = np.empty((_PANELS, 4))
-        f_x = scaled(p, x, k_peak)
+        stack = np.empty((_PANELS, 4))  # panels to do: origin, width, values at both ends
         size = 0
-        floor = 0.0  # a lower bound of the integral: exp(-46 t) under either side
+        floor = 0.0  # the integral is larger: exponentials lie below it
         if a < x:
             end = reach(p, x, log_x, a, log_a, low)
-            push(stack, size, end, x - end, scaled(p, end, k_peak), f_x)
-            floor += f_x * (x - end) / 46.0
+            _push(stack, size, end, x - end, scaled_value(p, end, k_peak), f_x)
+            floor += f_x * (x - end) / _DROP_MAX
             size += 1
         if b > x:
             end = reach(p, x, log_x, b, log_b, high)
-            push(stack, size, x, end - x, f_x, scaled(p, end, k_peak))
-            floor += f_x * (end - x) / 46.0
+            _push(stack, size, x, end - x, f_x, scaled_value(p, end, k_peak))
+            floor += f_x * (end - x) / _DROP_MAX
             size += 1
         total = error = 0.0
         evaluated = 0
@@ -184,15 +187,15 @@ def log_concave_integrator(parts: Callable) -> Callable:
                 if evaluated + size + 2 <= _PANELS:
                     width *= 0.5
                     middle = origin + width
-                    f_middle = scaled(p, middle, k_peak)
-                    push(stack, size, origin, width, f_low, f_middle)
-                    push(stack, size + 1, middle, width, f_middle, f_high)
+                    f_middle = scaled_value(p, middle, k_peak)
+                    _push(stack, size, origin, width, f_low, f_middle)
+                    _push(stack, size + 1, middle, width, f_middle, f_high)
                     size += 2
                     continue
-                estimate = 4.0 * width  # unresolved: as large as the peak
+                estimate = 4.0 * width  # unresolved: it may be as large as the peak
             total += value
             error += estimate + inherited
-        # f_x * (floor's width) bounds the integral unless the peak was missed.
+        # A larger integral than this has a peak that the search has missed.
         return total, k_peak, (error / total if total < 1e3 * floor else np.inf), x
 
     return integrate

@@ -59,7 +59,7 @@ def tail_ratio(z: float) -> float:
     p = p * t + TAIL[20]
     p = p * t + TAIL[21]
     p = p * t + TAIL[22]
-    return (0.5 * TAIL_SHIFT + (z + z) * inverse * p) * inverse  # 1 + t = 2z/(z + 4)
+    return (0.5 * TAIL_SHIFT + 2.0 * (z * inverse) * p) * inverse  # 1 + t = 2z/(z + 4)
 
 
 @njit(fastmath=FAST, forceinline=True, error_model="numpy")

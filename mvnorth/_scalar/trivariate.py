@@ -69,7 +69,8 @@ def _parts(p, t):
     y0, low_2, high_2, width_2, low_3, high_3, width_3, slope_2, slope_3, rho, s = p
     shift_2 = slope_2 * t
     shift_3 = slope_3 * t
-    f, k = exp_parts(-t * (y0 + 0.5 * t), 0.0)
+    exponent = -t * (y0 + 0.5 * t)
+    f, k = exp_parts(exponent, 0.0)
     if low_2 == -np.inf and low_3 == -np.inf:
         f_pair, k_pair = bivariate_parts(high_2 - shift_2, high_3 - shift_3, rho, s)
         error = 0.0
@@ -78,7 +79,7 @@ def _parts(p, t):
             low_2 - shift_2, high_2 - shift_2, width_2,
             low_3 - shift_3, high_3 - shift_3, width_3, rho, s,
         )  # fmt: skip
-    error += EPS * (8.0 + abs(log_scaled(f_pair, k_pair)))
+    error += EPS * (8.0 + abs(exponent) + abs(log_scaled(f_pair, k_pair)))
     return f * f_pair, k + k_pair, error
 
 

@@ -601,6 +601,14 @@ def test_blocks_multiply():
         assert genz.method == "genz"
 
 
+def test_errors_of_blocks_add_up():
+    cov = _exchangeable(4, 0.5)
+    single = mvnorth.box(-INF, 0.0, 0.0, cov, 1024)
+    pair = mvnorth.box(-INF, 0.0, 0.0, np.kron(np.eye(2), cov), 1024)
+    assert pair.rel_error >= 1.9 * single.rel_error
+    assert pair.error <= 5.0 * pair.prob * single.rel_error
+
+
 def test_a_batch_whose_rows_have_different_blocks():
     rng = np.random.default_rng(13)
     dense = _random_cov(rng, 5)

@@ -10,8 +10,9 @@ spends on the Cholesky factor and the reordering counts. Its general method is f
 (``method="genz"``). The number of points is doubled until the root-mean-square of the true
 relative error over several seeds is at most the target; the time is that of the fastest of these
 calls. scipy and mvtnorm get tolerances that they never meet, so that ``maxpts`` alone decides;
-both take their own sequence of lattice sizes below it (mvtnorm at least 21776 points from ten
-dimensions on), so some doublings change nothing. R's time is taken inside R.
+both take their own sequence of lattice sizes, so some doublings change nothing (mvtnorm returns
+the same digits for 1000 as for 50000 in 100 dimensions: it cannot be asked for less accuracy than
+that). R's time is taken inside R.
 
 Answers do not come from mvnorth, except for random correlations in 500 dimensions, see
 ``random_correlation_500``.
@@ -224,21 +225,23 @@ def sweep(program: Program, problem: Problem, limit: float) -> list[Reached]:
     return time_to_errors(trial, program.points, TARGETS, program.trials, limit)
 
 
-def default_call(program: Program, problem: Problem, limit: float) -> tuple[float, float | None]:
-    """Seconds and error (None: stopped) of calls without any settings, over up to four seeds."""
+def default_call(
+    program: Program, problem: Problem, limit: float
+) -> tuple[float, float | None, int]:
+    """Seconds, error (None: stopped) and seeds of calls without any settings; up to four seeds."""
     errors: list[float] = []
     best, spent = np.inf, 0.0
     for seed in range(SEED, SEED + 4):
         try:
             value, seconds = program.call(problem.upper, problem.cov, None, seed)
         except TimeoutError as timeout:
-            return float(timeout.args[0]), None
+            return float(timeout.args[0]), None, 0
         errors.append(relative_error(problem, value))
         best = min(best, seconds)
         spent += seconds
         if spent > limit / 4:
             break
-    return best, float(np.sqrt(np.mean(np.square(errors))))
+    return best, float(np.sqrt(np.mean(np.square(errors)))), len(errors)
 
 
 @dataclass(frozen=True)
@@ -281,12 +284,16 @@ def main() -> None:
             for program in found:
                 progress(f"{problem.name}, {program.name} ...")
                 reached.append(sweep(program, problem, limit))
-                seconds, error = default_call(program, problem, limit)
-                shown = f"> {seconds:.3g}" if error is None else f"{seconds:.3g} ({error:.0e})"
-                plain.append(shown)
+                seconds, error, seeds = default_call(program, problem, limit)
+                if error is None:
+                    plain.append(f"> {seconds:.3g}")
+                else:
+                    plain.append(f"{seconds:.3g} ({error:.0e}, {seeds})")
                 key = {"problem": problem.name, "program": program.name}
                 results += [key | asdict(r) for r in reached[-1]]
-                results.append(key | {"default": True, "seconds": seconds, "error": error})
+                results.append(
+                    key | {"default": True, "seconds": seconds, "error": error, "seeds": seeds}
+                )
             defaults.append([problem.name, f"{np.exp(problem.log_prob):.2g}", *plain])
             for own, *others in zip(*reached, strict=True):
                 better = ratio(own, others)
@@ -295,7 +302,8 @@ def main() -> None:
     print("Seconds to a true relative error, and the root-mean-square error reached.")
     print(f"'>': not within {limit:g} s a call; seconds and error of the last setting tried.")
     print_table(["problem", "target", *names, "better peer / mvnorth"], sweeps)
-    print("Calls without any settings: seconds, and the root-mean-square relative error.")
+    print("Calls without any settings: seconds (root-mean-square relative error, seeds).")
+    print("One seed says little of the error; slow calls get no more.")
     print_table(["problem", "P", *names], defaults)
     exact = [r.value for r in ratios if not r.sign]
     if exact:

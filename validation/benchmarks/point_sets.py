@@ -3,8 +3,8 @@
     python -m validation.benchmarks.point_sets [--full] [--json FILE]
 
 Root-mean-square relative error over independent randomisations of one set of N points, on the
-stored reference problems but the tail, whose error is not that of the points. All sets see the
-same integrand: the problem in the library's order of variables.
+stored reference problems but the tail. All sets see the same integrand: the problem in the
+library's order of variables.
 """
 
 from __future__ import annotations

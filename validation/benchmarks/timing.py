@@ -183,7 +183,7 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--full", action="store_true", help="more problems, seeds and time")
+    parser.add_argument("--full", action="store_true", help="more time, or more randomisations")
     parser.add_argument("--json", type=Path, metavar="FILE", help="append the results to FILE")
     return parser
 
