@@ -10,6 +10,7 @@
 from mvnorth import qmc, special
 from mvnorth._api import (
     box,
+    box_logprob,
     box_prob,
     cdf,
     logcdf,
@@ -26,6 +27,7 @@ __all__ = [
     "OrthantResult",
     "Status",
     "box",
+    "box_logprob",
     "box_prob",
     "cdf",
     "get_num_threads",

@@ -1,11 +1,12 @@
 """The public functions: check, plan, run, wrap.  No mathematics here."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from numpy.typing import ArrayLike
 
 from mvnorth import _checks, _plan
-from mvnorth._problem import Problems, Tolerance
+from mvnorth._problem import MAX_POINTS, Budget, Problems, Tolerance
 from mvnorth._result import OrthantResult, wrap
 from mvnorth._run import run
 
@@ -23,8 +24,12 @@ _PARAMETERS = """n : int, optional
         number of threads and however a batch is cut."""
 
 
-def _document(function: Any) -> Any:
-    function.__doc__ = function.__doc__.replace("{parameters}", _PARAMETERS)
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _document(function: _Function) -> _Function:
+    if function.__doc__:  # python -OO has none
+        function.__doc__ = function.__doc__.replace("{parameters}", _PARAMETERS)
     return function
 
 
@@ -35,10 +40,12 @@ def _run(
     tolerance: Tolerance | None,
     method: str,
     seed: Any,
+    most: int | None = None,
 ) -> OrthantResult:
     name = _checks.method_name(method, _plan.METHODS)
     target = tolerance or Tolerance(_checks.DEFAULT_RTOL, 0.0)
-    estimate, methods = run(problems, points, target, name, _checks.seed_value(seed))
+    budget = Budget(points, most or MAX_POINTS, target)
+    estimate, methods = run(problems, budget, name, _checks.seed_value(seed))
     return wrap(estimate, methods, tolerance, shape)
 
 
@@ -240,6 +247,43 @@ def box_prob(
     return box(lower, upper, mean, cov, n, rtol=rtol, atol=atol, method=method, seed=seed).prob
 
 
+@_document
+def box_logprob(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    mean: ArrayLike,
+    cov: ArrayLike,
+    n: int | None = None,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    method: str = "auto",
+    seed: int = 0,
+) -> Any:
+    """Logarithm of ``box_prob``, right where the probability underflows.
+
+    Parameters
+    ----------
+    lower, upper : float or array_like (..., d)
+        Limits; infinite ones are allowed, a number stands for all coordinates.
+    mean : float or array_like (..., d)
+    cov : array_like (d, d) or (..., d, d)
+        Covariance, positive semi-definite; a singular one is allowed.
+    {parameters}
+
+    Returns
+    -------
+    float, or ndarray of the batch shape
+
+    Examples
+    --------
+    >>> import mvnorth
+    >>> round(mvnorth.box_logprob(40.0, 41.0, 0.0, [[1.0]]), 6)
+    -804.608442
+    """
+    return box(lower, upper, mean, cov, n, rtol=rtol, atol=atol, method=method, seed=seed).log_prob
+
+
 def _cdf(
     x: ArrayLike,
     mean: ArrayLike | None,
@@ -254,9 +298,9 @@ def _cdf(
     upper, means, covariance, lower = _checks.scipy_arguments(x, mean, cov, lower_limit)
     names = ("lower_limit", "x")
     problems, shape = _checks.box_problems(lower, upper, means, covariance, names)
-    points = _checks.points_count(maxpts, "maxpts")
-    tolerance = _checks.tolerance(releps, abseps, points, ("releps", "abseps"))
-    return _run(problems, shape, points, tolerance, method, seed)
+    most = _checks.points_count(maxpts, "maxpts")
+    tolerance = _checks.tolerance(releps, abseps, None, ("releps", "abseps"))
+    return _run(problems, shape, None, tolerance, method, seed, most)
 
 
 def cdf(
@@ -269,13 +313,15 @@ def cdf(
     releps: float | None = None,
     *,
     lower_limit: ArrayLike | None = None,
+    rng: Any = None,
     method: str = "auto",
     seed: int = 0,
 ) -> Any:
     """Multivariate normal distribution function, called like scipy's.
 
     Takes the arguments of ``scipy.stats.multivariate_normal.cdf``, so that changing the import
-    is enough: ``import mvnorth as multivariate_normal``.
+    is enough: ``import mvnorth as multivariate_normal``. Two things differ: a batch of one keeps
+    its axis, and lower limits above ``x`` are an error where scipy returns a signed value.
 
     Parameters
     ----------
@@ -288,12 +334,14 @@ def cdf(
     allow_singular : bool
         Accepted for scipy's sake; a singular covariance is always computed.
     maxpts : int, optional
-        Number of integration points, like ``n`` elsewhere.
+        Largest number of integration points. Default: 2**20.
     abseps, releps : float, optional
         Absolute and relative error asked for, like ``atol`` and ``rtol`` elsewhere; one of the
         two must be met. Default: a relative error of 1e-4.
     lower_limit : array_like (..., d), optional
         Lower limits. Default: minus infinity.
+    rng
+        Accepted for scipy's sake; ``seed`` decides.
     method, seed
         As in ``orthant_prob``.
 
@@ -320,6 +368,7 @@ def logcdf(
     releps: float | None = None,
     *,
     lower_limit: ArrayLike | None = None,
+    rng: Any = None,
     method: str = "auto",
     seed: int = 0,
 ) -> Any:

@@ -14,6 +14,7 @@ from mvnorth._linalg.blocks import connected_blocks
 from mvnorth._problem import Problems, Tolerance
 
 DEFAULT_RTOL = 1e-4
+MAX_N = 10**10  # days of work, and the memory for its partial sums
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -70,7 +71,19 @@ def _factor_rows(factor: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:
     return _rows(factor, batch, 2)
 
 
-def _scaled(lower: np.ndarray, upper: np.ndarray, factor: np.ndarray, singular: float) -> Problems:
+def _precision(value: ArrayLike) -> float:
+    """Rounding unit of the numbers as they were given, single precision included."""
+    dtype = np.asarray(value).dtype
+    return max(_EPS, float(np.finfo(dtype).eps)) if dtype.kind == "f" else _EPS
+
+
+def _scaled(
+    lower: np.ndarray,
+    upper: np.ndarray,
+    factor: np.ndarray,
+    rounding: np.ndarray,
+    singular: float,
+) -> Problems:
     """Problems with rows of A near one: by powers of two, so that nothing is rounded."""
     largest = np.max(np.abs(factor), axis=2)
     _, power = np.frexp(largest)
@@ -79,6 +92,7 @@ def _scaled(lower: np.ndarray, upper: np.ndarray, factor: np.ndarray, singular: 
             np.ldexp(lower, -power),
             np.ldexp(upper, -power),
             np.ldexp(factor, -power[:, :, None]),
+            rounding,
             singular,
         )
 
@@ -101,7 +115,8 @@ def orthant_problems(m: ArrayLike, L: ArrayLike) -> tuple[Problems, tuple[int, .
     batch = _batch_shape(m=means.shape[:-1], L=factor.shape[:-2])
     upper = _rows(means, batch, 1)  # Pr(m + L y >= 0) = Pr(L y <= m), since y is symmetric
     lower = np.full_like(upper, -np.inf)
-    return _scaled(lower, upper, _factor_rows(factor, batch), 8 * d * _EPS), batch
+    rounding = np.zeros(len(upper))
+    return _scaled(lower, upper, _factor_rows(factor, batch), rounding, 8 * d * _EPS), batch
 
 
 def box_problems(
@@ -116,6 +131,7 @@ def box_problems(
     ``names`` are what the caller calls its limits.
     """
     covariance = _square("cov", cov)
+    precision = _precision(cov)
     d = covariance.shape[-1]
     limits = []
     for name, value in zip((*names, "mean"), (lower, upper, mean), strict=True):
@@ -138,12 +154,18 @@ def box_problems(
             f"{names[0]} must not exceed {names[1]}: coordinate {column} has "
             f"{names[0]} {low[row, column]:g} > {names[1]} {high[row, column]:g}"
         )
-    factor = _factor_rows(_covariance_factor(covariance), batch)
-    singular = math.sqrt(8 * d * _EPS)  # a covariance holds variances to rounding, not deviations
-    return _scaled(low - centre, high - centre, factor, singular), batch
+    factor = _factor_rows(_covariance_factor(covariance, precision), batch)
+    singular = math.sqrt(8 * d * precision)  # variances are known to rounding, not deviations
+    # What centring rounds off counts against the width that is left.
+    finite = np.isfinite(low) & np.isfinite(high) & (low < high)
+    size = np.maximum(np.maximum(np.abs(low), np.abs(high)), np.abs(centre))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        width = (high - centre) - (low - centre)
+        lost = np.divide(_EPS * size, width, where=finite, out=np.zeros_like(low))
+    return _scaled(low - centre, high - centre, factor, lost.sum(axis=1), singular), batch
 
 
-def _covariance_factor(cov: np.ndarray) -> np.ndarray:
+def _covariance_factor(cov: np.ndarray, precision: float) -> np.ndarray:
     """A with cov = A A^T: Cholesky's where it exists, else from eigenvectors."""
     variance = np.diagonal(cov, axis1=-2, axis2=-1)
     if (variance < 0).any():
@@ -152,7 +174,7 @@ def _covariance_factor(cov: np.ndarray) -> np.ndarray:
     scale = np.where(deviation > 0, deviation, 1.0)
     corr = cov / scale[..., :, None] / scale[..., None, :]
     asymmetry = float(np.max(np.abs(corr - np.swapaxes(corr, -1, -2)), initial=0.0))
-    if asymmetry > 1e-8:
+    if asymmetry > max(1e-8, 8 * precision):
         raise ValueError(
             f"cov must be symmetric, it differs from its transpose by {asymmetry:.1e} "
             "in units of the standard deviations"
@@ -161,17 +183,24 @@ def _covariance_factor(cov: np.ndarray) -> np.ndarray:
         factor = np.linalg.cholesky(corr)
     except np.linalg.LinAlgError:
         matrices = corr.reshape(-1, *corr.shape[-2:])
-        factor = np.stack([_semidefinite_factor(matrix) for matrix in matrices])
+        factor = np.stack([_semidefinite_factor(matrix, precision) for matrix in matrices])
         factor = factor.reshape(corr.shape)
     return factor * deviation[..., :, None]
 
 
-def _semidefinite_factor(corr: np.ndarray) -> np.ndarray:
-    """A with corr = A A^T from eigenvectors, block by block so that independence stays visible."""
+def _semidefinite_factor(corr: np.ndarray, precision: float) -> np.ndarray:
+    """A with corr = A A^T: Cholesky's, or from eigenvectors where that does not exist.
+
+    Block by block, so that independence stays visible.
+    """
+    try:
+        return np.linalg.cholesky(corr)
+    except np.linalg.LinAlgError:
+        pass
     factor = np.zeros_like(corr)
     for block in connected_blocks(corr != 0):
         values, vectors = np.linalg.eigh(corr[np.ix_(block, block)])
-        if values[0] < -1e-10 * len(corr):
+        if values[0] < -len(corr) * max(1e-10, 8 * precision):
             raise ValueError(
                 "cov must be positive semi-definite; scaled to unit variances its smallest "
                 f"eigenvalue is {values[0]:.3g}"
@@ -190,7 +219,7 @@ def scipy_arguments(
     """
     covariance = _array("cov", cov, infinite=False)
     if mean is None:
-        d = covariance.shape[-1] if covariance.ndim >= 2 else 1
+        d = covariance.shape[-1] if covariance.ndim else 1
         means = np.zeros(d)
     else:
         means = np.atleast_1d(_array("mean", mean, infinite=False))
@@ -215,11 +244,13 @@ def points_count(n: Any, name: str = "n") -> int | None:
     if n is None:
         return None
     try:
-        count = operator.index(n)
+        count = int(n) if isinstance(n, float) and n.is_integer() else operator.index(n)
     except TypeError:
         raise TypeError(f"{name} must be a whole number of points or None, got {n!r}") from None
     if count < 1:
         raise ValueError(f"{name} must be at least 1, got {count}")
+    if count > MAX_N:
+        raise ValueError(f"{name} must be at most {MAX_N}, got {count}")
     return count
 
 

@@ -31,10 +31,14 @@ def block_method(d: int, method: str) -> str:
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of a batch that fall apart in the same way: ``blocks`` of coordinates."""
+    """Rows of a batch that fall apart in the same way: ``blocks`` of coordinates.
+
+    ``same_zeros`` says that all rows have the zeros of A in the same places.
+    """
 
     rows: np.ndarray
     blocks: tuple[np.ndarray, ...]
+    same_zeros: bool
 
 
 def impossible(problems: Problems) -> np.ndarray:
@@ -52,18 +56,21 @@ def pieces(problems: Problems, split: bool) -> Iterator[Piece]:
     active = limited & problems.factor.any(axis=2)
     connected = (problems.factor != 0) if split else None
     if active.all() and (connected is None or _all_below_diagonal(connected)):
-        yield Piece(np.arange(problems.size), (np.arange(problems.d),))
+        yield Piece(np.arange(problems.size), (np.arange(problems.d),), False)
         return
     patterns = active if connected is None else _joint_pattern(active, connected)
-    _, first, inverse = np.unique(patterns, axis=0, return_index=True, return_inverse=True)
-    for k, row in enumerate(first):
+    _, inverse = np.unique(patterns, axis=0, return_inverse=True)
+    order = np.argsort(inverse.reshape(-1), kind="stable")
+    groups = np.split(order, np.cumsum(np.bincount(inverse.reshape(-1)))[:-1])
+    for rows in groups:
+        row = rows[0]
         coordinates = np.flatnonzero(active[row])
         if connected is None or coordinates.size == 0:
             blocks = (coordinates,) if coordinates.size else ()
         else:
             links = connected[row if len(connected) > 1 else 0][coordinates]
             blocks = tuple(coordinates[block] for block in connected_blocks(links))
-        yield Piece(np.flatnonzero(inverse.reshape(-1) == k), blocks)
+        yield Piece(rows, blocks, connected is not None)
 
 
 def _all_below_diagonal(connected: np.ndarray) -> bool:
@@ -75,6 +82,7 @@ def _all_below_diagonal(connected: np.ndarray) -> bool:
 
 def _joint_pattern(active: np.ndarray, connected: np.ndarray) -> np.ndarray:
     """(B, k) bytes that are equal where rows have the same active coordinates and zeros of A."""
+    if len(connected) == 1:
+        return active
     zeros = np.packbits(connected.reshape(len(connected), -1), axis=1)
-    zeros = np.broadcast_to(zeros, (len(active), zeros.shape[1]))
     return np.concatenate([np.packbits(active, axis=1), zeros], axis=1)

@@ -6,6 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
+MAX_POINTS = 2**20  # where the tolerance decides and nobody said otherwise
+
 
 @dataclass(frozen=True)
 class Problems:
@@ -15,6 +17,7 @@ class Problems:
     ----------
     lower, upper : (B, d) limits, infinite ones allowed
     factor : (1 or B, d, r) A, not necessarily triangular or square; one for all rows, or one each
+    rounding : (B,) relative error that rounding of the limits brings
     singular : relative standard deviation below which a coordinate counts as determined by
         others: the rounding level of where A came from
     """
@@ -22,6 +25,7 @@ class Problems:
     lower: np.ndarray
     upper: np.ndarray
     factor: np.ndarray
+    rounding: np.ndarray
     singular: float
 
     @property
@@ -32,15 +36,23 @@ class Problems:
     def d(self) -> int:
         return self.lower.shape[1]
 
-    def take(self, rows: Any, coordinates: np.ndarray | None = None) -> "Problems":
-        """The same problems for some rows, and the marginals of some coordinates."""
+    def take(
+        self, rows: Any, coordinates: np.ndarray | None = None, drop_columns: bool = False
+    ) -> "Problems":
+        """The same problems for some rows, and the marginals of some coordinates.
+
+        Columns of A may only be dropped where all rows have them zero whatever the batch: sums
+        over fewer columns round differently.
+        """
         factor = self.factor if self.factor.shape[0] == 1 else self.factor[rows]
         lower, upper = self.lower[rows], self.upper[rows]
         if coordinates is not None:
             factor = factor[:, coordinates]
-            factor = np.ascontiguousarray(factor[:, :, factor.any(axis=(0, 1))])
+            if drop_columns:
+                factor = factor[:, :, factor.any(axis=(0, 1))]
+            factor = np.ascontiguousarray(factor)
             lower, upper = lower[:, coordinates], upper[:, coordinates]
-        return Problems(lower, upper, factor, self.singular)
+        return Problems(lower, upper, factor, self.rounding[rows], self.singular)
 
 
 @dataclass(frozen=True)
@@ -52,14 +64,28 @@ class Tolerance:
 
     def divided(self, parts: int) -> "Tolerance":
         """The tolerance for each of several factors of a probability."""
-        return Tolerance(self.relative / parts, self.absolute / parts)
+        return Tolerance(float(np.expm1(np.log1p(self.relative) / parts)), self.absolute / parts)
 
     def met(self, log_prob: np.ndarray, rel_error: np.ndarray) -> np.ndarray:
-        relative = rel_error <= self.relative
+        relative = (rel_error <= self.relative) & np.isfinite(rel_error)
         if self.absolute == 0.0:  # a probability that underflows must not pass for exact
             return relative
         with np.errstate(invalid="ignore"):
             return relative | (rel_error * np.exp(log_prob) <= self.absolute)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How many points a method may use: ``n``, or up to ``most`` until the tolerance is met."""
+
+    n: int | None
+    most: int
+    tolerance: Tolerance
+
+    def divided(self, parts: int) -> "Budget":
+        """The budget for each of several factors of a probability."""
+        n = None if self.n is None else max(1, self.n // parts)
+        return Budget(n, max(1, self.most // parts), self.tolerance.divided(parts))
 
 
 @dataclass(frozen=True)

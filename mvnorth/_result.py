@@ -15,12 +15,12 @@ class Status(IntEnum):
     CONVERGED = 0
     """The error is within the tolerance."""
     FIXED = 1
-    """The given number of points was used; no tolerance was asked for."""
+    """A number of points was given and no tolerance; the error is what they reached."""
     LIMIT = 2
     """The error is still above the tolerance; the error that is reported holds."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class OrthantResult:
     """Probabilities with their errors; numbers for one problem, arrays for a batch.
 

@@ -3,14 +3,12 @@
 import numpy as np
 
 from mvnorth import _plan
-from mvnorth._problem import Estimate, Problems, Tolerance
+from mvnorth._problem import Budget, Estimate, Problems
 
 _ROUNDING = 1e-15
 
 
-def run(
-    problems: Problems, n: int | None, tolerance: Tolerance, method: str, seed: int
-) -> tuple[Estimate, np.ndarray]:
+def run(problems: Problems, budget: Budget, method: str, seed: int) -> tuple[Estimate, np.ndarray]:
     """Estimates of a batch, and the name of the method for each row."""
     size = problems.size
     estimate = Estimate(np.zeros(size), np.full(size, _ROUNDING), np.zeros(size, dtype=np.int64))
@@ -21,18 +19,21 @@ def run(
     rest = np.flatnonzero(~never)
     if not rest.size:
         return estimate, _labels(used)
+    estimate.rel_error[rest] += problems.rounding[rest]
     for piece in _plan.pieces(problems.take(rest), split=method != "genz"):
         rows = rest[piece.rows]
-        share = tolerance.divided(max(1, len(piece.blocks)))
         sampled = sum(_plan.block_method(block.size, method) == "genz" for block in piece.blocks)
-        points = None if n is None else max(1, n // max(1, sampled))
+        share = budget.divided(max(1, sampled))
         for block in piece.blocks:
-            part, names = _run_block(problems.take(rows, block), points, share, method, seed)
+            factor = problems.take(rows, block, piece.same_zeros)
+            part, names = _run_block(factor, share, method, seed)
             estimate.log_prob[rows] += part.log_prob
             estimate.rel_error[rows] += part.rel_error * (1.0 + estimate.rel_error[rows])
             estimate.n[rows] += part.n
             for k, name in enumerate(_plan.METHODS):
                 used[k, rows] |= names == name
+    # A logarithm is known to rounding of its own size, which is relative to the probability.
+    estimate.rel_error[rest] += _ROUNDING * np.abs(estimate.log_prob[rest])
     return estimate, _labels(used)
 
 
@@ -47,22 +48,22 @@ def _labels(used: np.ndarray) -> np.ndarray:
 
 
 def _run_block(
-    problems: Problems, n: int | None, tolerance: Tolerance, method: str, seed: int
+    problems: Problems, budget: Budget, method: str, seed: int
 ) -> tuple[Estimate, np.ndarray]:
     name = _plan.block_method(problems.d, method)
     used = np.full(problems.size, name, dtype="<U24")
     if name == "genz":
         from mvnorth._methods import genz
 
-        return genz.solve(problems, n, tolerance, seed), used
+        return genz.solve(problems, budget, seed), used
     from mvnorth._methods import closed_form
 
     estimate = closed_form.solve(problems)
-    short = np.flatnonzero(~tolerance.met(estimate.log_prob, estimate.rel_error))
+    short = np.flatnonzero(~budget.tolerance.met(estimate.log_prob, estimate.rel_error))
     if method == "auto" and short.size:  # close to singular: see whether points do better
         from mvnorth._methods import genz
 
-        other = genz.solve(problems.take(short), n, tolerance, seed)
+        other = genz.solve(problems.take(short), budget, seed)
         better = other.rel_error < estimate.rel_error[short]
         estimate.replace(short[better], other, better)
         used[short[better]] = "genz"

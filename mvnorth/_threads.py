@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
+
 _pool: ThreadPoolExecutor | None = None
 _threads: int | None = None
 
@@ -43,9 +45,10 @@ def set_num_threads(threads: int) -> None:
     >>> mvnorth.set_num_threads(1)
     """
     global _threads, _pool
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+    whole = isinstance(threads, (int, np.integer)) and not isinstance(threads, bool)
+    if not whole or threads < 1:
         raise ValueError(f"threads must be a positive whole number, got {threads!r}")
-    _threads, _pool = threads, None
+    _threads, _pool = int(threads), None
 
 
 def _forget_pool() -> None:

@@ -59,6 +59,8 @@ def points(n: int, dimension: int, seed: int = 0) -> np.ndarray:
     >>> points(4, 2).shape
     (4, 2)
     """
+    if n < 1 or n & (n - 1) or n > 2**MAX_LEVEL:
+        raise ValueError(f"n must be a power of two up to 2**{MAX_LEVEL}, got {n}")
     shift = random_shifts(seed, 1, dimension)
     x = (np.arange(n)[:, None] * (lattice_vector(dimension) / n) + shift) % 1.0
     return 1.0 - np.abs(2.0 * x - 1.0)

@@ -16,7 +16,7 @@ def _map(name: str, x: ArrayLike) -> Any:
     from mvnorth._cpu import special  # numba is imported with the first call
 
     values = np.asarray(x, dtype=np.float64)
-    flat = np.ascontiguousarray(values).reshape(-1)
+    flat = np.require(values.reshape(-1), requirements=["C", "W"])  # one layout, one compilation
     out = np.empty_like(flat)
     getattr(special, name)(flat, out)
     return out.reshape(values.shape)[()]

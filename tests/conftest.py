@@ -1,5 +1,16 @@
-"""One thread unless a test asks for more: the test machine's cores are shared."""
+"""One thread unless a test asks for more, and kernels compiled from the sources as they are."""
 
+import hashlib
 import os
+import tempfile
+from pathlib import Path
 
 os.environ.setdefault("MVNORTH_NUM_THREADS", "1")
+
+# numba caches a kernel by its own file and does not see changes in the scalar functions it inlines.
+_package = Path(__file__).parents[1] / "mvnorth"
+_sources = sorted([*_package.glob("_scalar/*.py"), *_package.glob("_tables/*.py")])
+_digest = hashlib.sha256(b"".join(path.read_bytes() for path in _sources)).hexdigest()[:16]
+os.environ.setdefault(
+    "NUMBA_CACHE_DIR", os.path.join(tempfile.gettempdir(), f"mvnorth-kernels-{_digest}")
+)

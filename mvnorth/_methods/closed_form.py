@@ -29,5 +29,5 @@ def solve(problems: Problems) -> Estimate:
     rounding = np.finfo(float).eps
     with np.errstate(over="ignore"):
         at_most = np.sqrt(rounding) * np.exp(-log_prob)
-    rel_error += np.minimum(rounding * d / np.maximum(np.linalg.det(corr), 1e-300), at_most)
+    rel_error += np.fmin(rounding * d / np.maximum(np.linalg.det(corr), 1e-300), at_most)
     return Estimate(log_prob, rel_error, np.zeros(size, dtype=np.int64))

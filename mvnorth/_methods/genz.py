@@ -14,12 +14,11 @@ from scipy.special import stdtrit
 from mvnorth import qmc
 from mvnorth._cpu.genz import BLOCK, PANEL, genz_sums
 from mvnorth._linalg.reorder import reorder
-from mvnorth._problem import Estimate, Problems, Tolerance
+from mvnorth._problem import Budget, Estimate, Problems
 from mvnorth._scalar.normal import Z_MAX
 from mvnorth._threads import run_items
 
 REPLICATES = 8
-MAX_POINTS = 2**20  # in all, where the tolerance decides
 CONFIDENCE = 0.99
 # Student's bound alone held in 94 to 98 % of the runs: replicates are skewed rather than normal,
 # and stopping when the estimate is small favours runs that underestimate their error.  The factor,
@@ -32,15 +31,19 @@ _PART = 2048  # points an item of work
 _CHUNK = 2**22  # entries of T at a time: 32 MB
 
 
-def solve(problems: Problems, n: int | None, tolerance: Tolerance, seed: int) -> Estimate:
+def solve(problems: Problems, budget: Budget, seed: int) -> Estimate:
     """Probabilities of ``problems`` by Genz's method."""
-    chunk = max(1, _CHUNK // problems.d**2)
+    chunk = max(1, _CHUNK // _padded(problems.d) ** 2)
     return Estimate.concatenate(
         [
-            _solve_chunk(problems.take(slice(k, k + chunk)), n, tolerance, seed)
+            _solve_chunk(problems.take(slice(k, k + chunk)), budget, seed)
             for k in range(0, problems.size, chunk)
         ]
     )
+
+
+def _padded(d: int) -> int:
+    return -(-d // PANEL) * PANEL
 
 
 def _first_level(d: int) -> int:
@@ -54,9 +57,9 @@ def _split_points(n: int) -> tuple[int, int]:
     return n >> level, level
 
 
-def _solve_chunk(problems: Problems, n: int | None, tolerance: Tolerance, seed: int) -> Estimate:
+def _solve_chunk(problems: Problems, budget: Budget, seed: int) -> Estimate:
     size, d = problems.lower.shape
-    padded = -(-d // PANEL) * PANEL
+    padded = _padded(d)
     lower, upper = problems.lower.copy(), problems.upper.copy()
     T = np.empty((size, padded, padded))
     rank = np.empty(size, dtype=np.int64)
@@ -67,12 +70,12 @@ def _solve_chunk(problems: Problems, n: int | None, tolerance: Tolerance, seed: 
     run_items(order, size, size * d * d * (d + 30) * 4e-10)
     corner = np.where((rank <= 1) | ~T.any(axis=(1, 2)), 0.0, CORNER)  # a constant has none
 
-    if n is None:
-        replicates, level = REPLICATES, _first_level(d)
-        last = max(level, (MAX_POINTS // REPLICATES).bit_length() - 1)
+    if budget.n is None:
+        replicates, last = _split_points(budget.most)
+        replicates, level = min(replicates, REPLICATES), min(last, _first_level(d))
     else:
-        replicates, level = _split_points(n)
-        last = level
+        replicates, last = _split_points(budget.n)
+        level = last
     shifts = qmc.random_shifts(seed, replicates, d)
     z = qmc.lattice_vector(d)
 
@@ -100,12 +103,13 @@ def _solve_chunk(problems: Problems, n: int | None, tolerance: Tolerance, seed: 
         estimate.n[rows] = replicates * 2**level
         if level == last:
             break
-        short = ~tolerance.met(log_prob, rel_error)
+        short = ~budget.tolerance.met(log_prob, rel_error)
         rows, even = rows[short], _join(even, odd)[short]
         level += 1
     # Phi is cut off at Z_MAX: where a limit lies beyond, the estimate is a bound at best.
-    beyond = ((upper < -Z_MAX) | (lower > Z_MAX)).any(axis=1)
-    estimate.rel_error[beyond] = np.inf
+    reach = Z_MAX * np.sqrt(np.sum(problems.factor**2, axis=2))
+    beyond = (problems.upper < -reach) | (problems.lower > reach)
+    estimate.rel_error[beyond.any(axis=1)] = np.inf
     return estimate
 
 
@@ -140,7 +144,7 @@ def _summarise(
     log_sums = _join(even, odd)
     log_total = _log_sum(log_sums[..., 0], axis=1)
     log_prob = log_total - np.log(n)
-    if replicates == 1:
+    if replicates < REPLICATES:  # too few to say anything about their spread
         return log_prob, np.full(log_prob.shape, np.inf)
     known = log_prob > -np.inf
     scale = np.where(known, log_prob, 0.0)[:, None] + np.log(points)

@@ -38,7 +38,7 @@ _DROP = 38.0
 _PHI_ONE = 8.3  # Phi of it is 1 to rounding
 
 
-@njit(fastmath=FAST, inline="always", error_model="numpy")
+@njit(fastmath=FAST, forceinline=True, error_model="numpy")
 def interval_probability(low, high, width):
     """``(f, k)`` with Phi(high) - Phi(low) = f * 2**k, where width = high - low >= 0.
 
@@ -68,7 +68,7 @@ def interval_probability(low, high, width):
     return f, (k_middle if narrow else k)
 
 
-@njit(fastmath=FAST, inline="always", error_model="numpy")
+@njit(fastmath=FAST, error_model="numpy")
 def conditional_limit(limit, y, rho, s):
     """(limit - rho y) / s, without the cancellation of rho -> 1 or -1."""
     sign = 1.0 if rho > 0.0 else -1.0
@@ -76,7 +76,7 @@ def conditional_limit(limit, y, rho, s):
     return (near if abs(rho) > 0.5 else limit - rho * y) / s
 
 
-@njit(fastmath=FAST, inline="always", error_model="numpy")
+@njit(fastmath=FAST, error_model="numpy")
 def conditional_interval(a, b, width, y, rho, s):
     """``(low, high, width)`` of the interval (a, b) given y; a narrow one keeps its width."""
     low = conditional_limit(a, y, rho, s)
@@ -90,7 +90,7 @@ def conditional_interval(a, b, width, y, rho, s):
     return low, high, width_y
 
 
-@njit(fastmath=FAST, inline="always", error_model="numpy")
+@njit(fastmath=FAST, forceinline=True, error_model="numpy")
 def _ratio(t, b, kappa, slope, k0):
     """exp(-b t - t**2/2) Phi(kappa - slope t) / 2**k0."""
     f, k = exp_parts(-t * (b + 0.5 * t), 0.0)
@@ -98,7 +98,7 @@ def _ratio(t, b, kappa, slope, k0):
     return f * f_phi * power_of_two(k + k_phi - k0)
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@njit(fastmath=FAST, forceinline=True, error_model="numpy")
 def _quadrature(length, b, kappa, slope, k0):
     """Integral of ``_ratio`` over [0, length]."""
     values = np.empty(_NODES.size)  # a loop of their own, which is vector code
@@ -110,22 +110,16 @@ def _quadrature(length, b, kappa, slope, k0):
     return length * total
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@njit(fastmath=FAST, forceinline=True, error_model="numpy")
 def _cut(lo, hi, rho, s):
     """``(f, k, left)``: the part of g on the side of hi without the mode, and whether left."""
-    if s == 0.0:
-        return 0.0, 0.0, False
     kappa = conditional_limit(lo, hi, rho, s)
     c = rho / s
     z = min(abs(kappa), Z_MAX)
-    f, k = gauss_parts(z)
-    ratio = tail_ratio(z)
-    if kappa > 0.0:
-        mills = f * power_of_two(k) * INV_SQRT_2_PI  # over Phi, which is near enough to 1
-        k = 0.0
-    else:
-        mills = INV_SQRT_2_PI / ratio
-    left = hi + c * mills <= 0.0  # g rises at hi
+    _, k = gauss_parts(z)
+    k = k if kappa < 0.0 else 0.0  # 2**k is the size of Phi(kappa)
+    # Whether g rises at hi, phi/Phi being 1/(sqrt(2 pi) R); kappa > 0 has hi > 0, so it does not.
+    left = hi + c * INV_SQRT_2_PI / tail_ratio(z) <= 0.0
     b = -hi if left else hi
     slope = -c if left else c
     # Where exp(-b t - t**2/2 - min(kappa - slope t, 0)**2/2) has lost exp(_DROP):
@@ -156,27 +150,23 @@ def bivariate_parts(h, k, rho, s):
     """
     h = min(max(h, -Z_MAX), Z_MAX)
     k = min(max(k, -Z_MAX), Z_MAX)
-    if rho < 0.0:
-        lo, hi = min(h, -k), max(h, -k)
-        f, power, left = _cut(lo, hi, -rho, s)
-        if left:
-            f_lo, k_lo = ndtr_parts(lo)
-            f = f_lo - f * power_of_two(power - k_lo)
-            power = k_lo
-        if h <= -k:
-            return f, power
+    reflect = rho < 0.0
+    k = -k if reflect else k
+    lo, hi = min(h, k), max(h, k)
+    f, power, left = _cut(lo, hi, abs(rho), s)
+    if left == reflect:  # the other part is wanted
+        f_lo, k_lo = ndtr_parts(lo)
+        f = f_lo - f * power_of_two(power - k_lo)
+        power = k_lo
+    if reflect and h > k:
         f_between, k_between = interval_probability(lo, hi, hi - lo)
         top = max(power, k_between)
-        return f * power_of_two(power - top) + f_between * power_of_two(k_between - top), top
-    lo = min(h, k)
-    f, power, left = _cut(lo, max(h, k), rho, s)
-    if left:
-        return f, power
-    f_lo, k_lo = ndtr_parts(lo)
-    return f_lo - f * power_of_two(power - k_lo), k_lo
+        f = f * power_of_two(power - top) + f_between * power_of_two(k_between - top)
+        power = top
+    return f, power
 
 
-@njit(fastmath=FAST, inline="always", error_model="numpy")
+@njit(fastmath=FAST, forceinline=True, error_model="numpy")
 def _box_parts(p, t):
     """phi(y) [Phi(high given y) - Phi(low given y)] / phi(y0), where y = y0 + t."""
     y0, low, high, width, slope = p
@@ -191,7 +181,7 @@ def _box_parts(p, t):
 _integrate_box = log_concave_integrator(_box_parts)
 
 
-@njit(fastmath=FAST, inline="always", error_model="numpy")
+@njit(fastmath=FAST, error_model="numpy")
 def most_likely(a_1, b_1, a_2, b_2, rho):
     """First coordinate of the point of highest density in a box."""
     y = min(max(0.0, a_1), b_1)
@@ -223,7 +213,7 @@ def bivariate_box_parts(a_1, b_1, width_1, a_2, b_2, width_2, rho, s):
 @njit(fastmath=FAST, error_model="numpy")
 def log_with_error(f, power, error):
     """``(log P, relative error of P)`` for P = f * 2**power; infinite beyond 0.01."""
-    log_prob = log_scaled(f, power) if f > 0.0 else (-np.inf if f == 0.0 else np.nan)
+    log_prob = min(log_scaled(f, power), 0.0) if f > 0.0 else (-np.inf if f == 0.0 else np.nan)
     rel_error = error + (ROUNDING * (2.0 - log_prob) if f > 0.0 else ROUNDING)
     return log_prob, (rel_error if rel_error < 0.01 else np.inf)
 
@@ -236,17 +226,16 @@ def bivariate_log(a_1, b_1, a_2, b_2, rho):
     if b_2 == np.inf:
         a_2, b_2, rho = -np.inf, -a_2, -rho
     s = math.sqrt(max((1.0 - rho) * (1.0 + rho), 0.0))
-    error = 0.0
-    if b_1 == np.inf:  # still: no limits at all
-        f, power = interval_probability(a_2, b_2, b_2 - a_2)
-    elif b_2 == np.inf:
-        f, power = interval_probability(a_1, b_1, b_1 - a_1)
+    if b_1 == np.inf or b_2 == np.inf or s == 0.0:
+        # One of them has no limits, or both are the same variable: a single interval.
+        reflect = s == 0.0 and rho < 0.0
+        a = max(a_1, -b_2 if reflect else a_2)
+        b = max(min(b_1, -a_2 if reflect else b_2), a)
+        f, power = interval_probability(a, b, b - a)
+        error = 0.0
     elif a_1 == -np.inf and a_2 == -np.inf:
         f, power = bivariate_parts(b_1, b_2, rho, s)
-    elif s == 0.0:
-        a = max(a_1, a_2 if rho > 0.0 else -b_2)
-        b = max(min(b_1, b_2 if rho > 0.0 else -a_2), a)
-        f, power = interval_probability(a, b, b - a)
+        error = 0.0
     else:
         f, power, error = bivariate_box_parts(a_1, b_1, b_1 - a_1, a_2, b_2, b_2 - a_2, rho, s)
     return log_with_error(f, power, error)

@@ -30,9 +30,9 @@ LOG2 = math.log(2.0)
 def exp_parts(high: float, low: float) -> tuple[float, float]:
     """``(f, k)`` with exp(high + low) = f * 2**k, f in [0.7, 1.42], k a whole number.
 
-    ``low`` is what rounding took off ``high``; |high| must be below 2**50.
+    ``low`` is what ``high`` leaves of the exponent; |high| must be below 2**50.
     """
-    k = (high * _INV_LOG2 + _ROUND) - _ROUND
+    k = ((high + low) * _INV_LOG2 + _ROUND) - _ROUND
     r = ((high - k * _LOG2_HIGH) - k * _LOG2_LOW) + low
     f = EXP[0]
     f = f * r + EXP[1]

@@ -58,34 +58,30 @@ def log_concave_integrator(parts: Callable) -> Callable:
         return log_scaled(f, k) if f > 0.0 else -np.inf
 
     @njit(fastmath=FAST, error_model="numpy")
-    def scaled_value(p, t, k_peak):
-        f, k, _ = parts(p, t)
-        return f * power_of_two(k - k_peak)
-
-    @njit(fastmath=FAST, error_model="numpy")
     def reach(p, x, log_x, end, log_end, limit):
         """From x over ``end`` to where the function has lost exp(_DROP), or to ``limit``."""
         inner, root_inner = x, 0.0  # the square root of the drop is almost linear
-        outer, root_outer = x, -1.0
+        outer, log_outer, root_outer = x, log_x, -1.0
         target = math.sqrt(_DROP)
         for _ in range(12):
             drop = log_x - log_end
             root = math.sqrt(max(drop, 1e-3))
-            if drop < _DROP_MIN:
-                if end == limit:
-                    return end
-                inner, root_inner = end, root
-            elif drop > _DROP_MAX:
-                outer, root_outer = end, root
+            if drop > _DROP_MAX:
+                outer, log_outer, root_outer = end, log_end, root
+            elif drop > _DROP_MIN or end == limit:
+                root_outer = -1.0
+                break
             else:
-                return end
+                inner, root_inner = end, root
             if root_outer > 0.0:
                 end = inner + (outer - inner) * (target - root_inner) / (root_outer - root_inner)
             else:
                 end = x + (end - x) * min(target / root, 10.0)
                 end = min(end, limit) if limit > x else max(end, limit)
             log_end = log_value(p, end)
-        return outer if root_outer > 0.0 else end
+        if root_outer > 0.0:  # not found: too far is safe
+            end, log_end = outer, log_outer
+        return end, log_end
 
     @njit(fastmath=FAST, error_model="numpy")
     def panel(p, low, width, f_low, f_high, k_peak):
@@ -159,20 +155,20 @@ def log_concave_integrator(parts: Callable) -> Callable:
             return 0.0, 0.0, np.inf, x
         _, k = split_mantissa(f)
         k_peak += k  # from here on the function is counted in units of 2**k_peak
-        f_x = scaled_value(p, x, k_peak)
+        f_x = f * power_of_two(-k)
         tolerance = max(_TOLERANCE, error_x)
 
         stack = np.empty((_PANELS, 4))  # panels to do: origin, width, values at both ends
         size = 0
         floor = 0.0  # the integral is larger: exponentials lie below it
         if a < x:
-            end = reach(p, x, log_x, a, log_a, low)
-            _push(stack, size, end, x - end, scaled_value(p, end, k_peak), f_x)
+            end, log_end = reach(p, x, log_x, a, log_a, low)
+            _push(stack, size, end, x - end, f_x * math.exp(log_end - log_x), f_x)
             floor += f_x * (x - end) / _DROP_MAX
             size += 1
         if b > x:
-            end = reach(p, x, log_x, b, log_b, high)
-            _push(stack, size, x, end - x, f_x, scaled_value(p, end, k_peak))
+            end, log_end = reach(p, x, log_x, b, log_b, high)
+            _push(stack, size, x, end - x, f_x, f_x * math.exp(log_end - log_x))
             floor += f_x * (end - x) / _DROP_MAX
             size += 1
         total = error = 0.0
@@ -187,7 +183,7 @@ def log_concave_integrator(parts: Callable) -> Callable:
                 if evaluated + size + 2 <= _PANELS:
                     width *= 0.5
                     middle = origin + width
-                    f_middle = scaled_value(p, middle, k_peak)
+                    f_middle = f_x * math.exp(log_value(p, middle) - log_x)
                     _push(stack, size, origin, width, f_low, f_middle)
                     _push(stack, size + 1, middle, width, f_middle, f_high)
                     size += 2

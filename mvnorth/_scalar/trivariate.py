@@ -1,11 +1,15 @@
-"""Probabilities of three normal variables: one integral over the probabilities of two.
+"""Probabilities of three normal variables: one integral over probabilities of two.
 
 Given X_1 = y the other two are normal with means r_12 y and r_13 y, so that
 
-    Pr = integral over y of phi(y) Pr(X_2, X_3 inside their limits | X_1 = y),
+    P = integral over y of phi(y) Pr(X_2 and X_3 inside their limits | X_1 = y),
 
-a log-concave function of y (Prekopa 1971), whose factor has relative accuracy in both tails
-(``bivariate.py``); ``log_concave.py`` integrates it.
+of a function that is log-concave in y (Prekopa 1971, Acta Sci. Math. 32).  ``bivariate.py`` gives
+it with relative accuracy in every tail and ``log_concave.py`` integrates it.
+
+Accuracy against 30-digit arithmetic: relative error 7e-16 (1 + |log P|) also for matrices close
+to singular, as long as that loses no more: the estimate counts how much the probability moves
+when the conditional limits are rounded.
 """
 
 import math
@@ -17,7 +21,6 @@ from mvnorth._scalar.bivariate import (
     EPS,
     INV_SQRT_2_PI,
     bivariate_box_parts,
-    bivariate_log,
     bivariate_parts,
     conditional_interval,
     log_with_error,
@@ -32,6 +35,7 @@ DETERMINANT_MIN = 1e-18
 
 @njit(error_model="numpy")
 def _two_sum(a, b):
+    """``(sum, error)``, the error of rounding the sum exactly (Knuth)."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
@@ -39,6 +43,7 @@ def _two_sum(a, b):
 
 @njit(error_model="numpy")
 def _two_product(a, b):
+    """``(product, error)``, the error of rounding the product exactly (Dekker)."""
     product = a * b
     c, d = 134217729.0 * a, 134217729.0 * b
     a_high, b_high = c - (c - a), d - (d - b)
@@ -65,20 +70,19 @@ def determinant(r_12, r_13, r_23):
 
 @njit(fastmath=FAST, error_model="numpy")
 def _parts(p, t):
-    """phi(y) Pr(X_2, X_3 inside their limits | y) / phi(y0), y = y0 + t."""
+    """phi(y) Pr(X_2 and X_3 inside their limits | y) / phi(y0), where y = y0 + t."""
     y0, low_2, high_2, width_2, low_3, high_3, width_3, slope_2, slope_3, rho, s = p
-    shift_2 = slope_2 * t
-    shift_3 = slope_3 * t
+    low_2, high_2 = low_2 - slope_2 * t, high_2 - slope_2 * t
+    low_3, high_3 = low_3 - slope_3 * t, high_3 - slope_3 * t
     exponent = -t * (y0 + 0.5 * t)
     f, k = exp_parts(exponent, 0.0)
     if low_2 == -np.inf and low_3 == -np.inf:
-        f_pair, k_pair = bivariate_parts(high_2 - shift_2, high_3 - shift_3, rho, s)
+        f_pair, k_pair = bivariate_parts(high_2, high_3, rho, s)
         error = 0.0
     else:
         f_pair, k_pair, error = bivariate_box_parts(
-            low_2 - shift_2, high_2 - shift_2, width_2,
-            low_3 - shift_3, high_3 - shift_3, width_3, rho, s,
-        )  # fmt: skip
+            low_2, high_2, width_2, low_3, high_3, width_3, rho, s
+        )
     error += EPS * (8.0 + abs(exponent) + abs(log_scaled(f_pair, k_pair)))
     return f * f_pair, k + k_pair, error
 
@@ -88,60 +92,65 @@ _integrate = log_concave_integrator(_parts)
 
 @njit(fastmath=FAST, error_model="numpy")
 def _sensitivity(p, t):
-    """Relative change of ``_parts`` if the limits given y change by one part of themselves."""
+    """Relative change of ``_parts`` per relative change of the limits that it takes."""
     y0, low_2, high_2, width_2, low_3, high_3, width_3, slope_2, slope_3, rho, s = p
-    f, k, _ = _parts(p, t)
-    middle = log_scaled(f, k)
-    delta = 1e-8 * (abs(y0 + t) + min(abs(low_2 - slope_2 * t), abs(high_2 - slope_2 * t)))
-    p_2 = (y0, low_2 + delta, high_2 + delta, width_2, low_3, high_3, width_3,
-           slope_2, slope_3, rho, s)  # fmt: skip
-    f, k, _ = _parts(p_2, t)
-    change = abs(log_scaled(f, k) - middle)
-    delta = 1e-8 * (abs(y0 + t) + min(abs(low_3 - slope_3 * t), abs(high_3 - slope_3 * t)))
-    p_3 = (y0, low_2, high_2, width_2, low_3 + delta, high_3 + delta, width_3,
-           slope_2, slope_3, rho, s)  # fmt: skip
-    f, k, _ = _parts(p_3, t)
-    return 1e8 * (change + abs(log_scaled(f, k) - middle))
+    near_2 = min(abs(low_2 - slope_2 * t), abs(high_2 - slope_2 * t))
+    near_3 = min(abs(low_3 - slope_3 * t), abs(high_3 - slope_3 * t))
+    step_2 = 1e-8 * (abs(y0 + t) + near_2) if near_2 < np.inf else 0.0
+    step_3 = 1e-8 * (abs(y0 + t) + near_3) if near_3 < np.inf else 0.0
+    change = 0.0
+    middle = 0.0
+    for moved in range(3):
+        d_2 = step_2 if moved == 1 else 0.0
+        d_3 = step_3 if moved == 2 else 0.0
+        f, k, _ = _parts(
+            (y0, low_2 + d_2, high_2 + d_2, width_2, low_3 + d_3, high_3 + d_3, width_3,
+             slope_2, slope_3, rho, s), t,
+        )  # fmt: skip
+        value = log_scaled(f, k)
+        middle = value if moved == 0 else middle
+        change += abs(value - middle)
+    return 1e8 * change
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def _outside(a, b, y, rho, s):
+    """How far, in standard deviations and with its sign, a < X < b is from the mean given y."""
+    return max((a - rho * y) / s, 0.0) + min((b - rho * y) / s, 0.0)
 
 
 @njit(fastmath=FAST, error_model="numpy")
 def trivariate_parts(a_1, b_1, a_2, b_2, a_3, b_3, r_12, r_13, r_23):
-    """``(f, power, error)`` with Pr(a < X < b) = f * 2**power, integrating over the first."""
-    s_2 = math.sqrt((1.0 - r_12) * (1.0 + r_12))
-    s_3 = math.sqrt((1.0 - r_13) * (1.0 + r_13))
+    """``(f, power, error)`` with Pr(a < X < b) = f * 2**power, integrating over the first.
+
+    ``error`` estimates the relative error; it is infinite if the matrix is singular.
+    """
     det = determinant(r_12, r_13, r_23)
     if not det > DETERMINANT_MIN:
         return np.nan, 0.0, np.inf
+    s_2 = math.sqrt((1.0 - r_12) * (1.0 + r_12))
+    s_3 = math.sqrt((1.0 - r_13) * (1.0 + r_13))
     s = math.sqrt(det) / (s_2 * s_3)
     product, product_low = _two_product(r_12, r_13)
     rho = ((r_23 - product) - product_low) / (s_2 * s_3)
     slope_2, slope_3 = r_12 / s_2, r_13 / s_3
 
-    # Start from the most likely point of one of the two pairs, the likelier of them for all.
-    y0 = 0.0
-    step = 0.0
-    best = np.inf
-    for pair in range(2):
-        if pair == 0:
-            y = most_likely(a_1, b_1, a_2, b_2, r_12)
-        else:
-            y = most_likely(a_1, b_1, a_3, b_3, r_13)
-        outside_2 = max((a_2 - r_12 * y) / s_2, 0.0) + min((b_2 - r_12 * y) / s_2, 0.0)
-        outside_3 = max((a_3 - r_13 * y) / s_3, 0.0) + min((b_3 - r_13 * y) / s_3, 0.0)
-        distance = y * y + outside_2 * outside_2 + outside_3 * outside_3
-        if distance < best:
-            best = distance
-            y0 = y
-            curvature = 1.0
-            curvature += slope_2 * slope_2 if outside_2 != 0.0 else 0.0
-            curvature += slope_3 * slope_3 if outside_3 != 0.0 else 0.0
-            force = abs(y - slope_2 * outside_2 - slope_3 * outside_3)
-            step = 1.0 / (force + math.sqrt(curvature))
+    # Begin at the most likely point of one of the pairs, whichever is likelier for all three.
+    y0 = most_likely(a_1, b_1, a_2, b_2, r_12)
+    y = most_likely(a_1, b_1, a_3, b_3, r_13)
+    out_2, out_3 = _outside(a_2, b_2, y0, r_12, s_2), _outside(a_3, b_3, y0, r_13, s_3)
+    new_2, new_3 = _outside(a_2, b_2, y, r_12, s_2), _outside(a_3, b_3, y, r_13, s_3)
+    if y * y + new_2 * new_2 + new_3 * new_3 < y0 * y0 + out_2 * out_2 + out_3 * out_3:
+        y0, out_2, out_3 = y, new_2, new_3
+    curvature = 1.0
+    curvature += slope_2 * slope_2 if out_2 != 0.0 else 0.0
+    curvature += slope_3 * slope_3 if out_3 != 0.0 else 0.0
+    step = 1.0 / (abs(y0 - slope_2 * out_2 - slope_3 * out_3) + math.sqrt(curvature))
+
     low_2, high_2, width_2 = conditional_interval(a_2, b_2, b_2 - a_2, y0, r_12, s_2)
     low_3, high_3, width_3 = conditional_interval(a_3, b_3, b_3 - a_3, y0, r_13, s_3)
     p = (y0, low_2, high_2, width_2, low_3, high_3, width_3, slope_2, slope_3, rho, s)
-    left = a_1 - b_1 if y0 == b_1 else a_1 - y0
-    f, k, error, mode = _integrate(p, left, b_1 - y0, 0.0, step)
+    f, k, error, mode = _integrate(p, a_1 - y0, b_1 - y0, 0.0, step)
     error += 4.0 * EPS * _sensitivity(p, mode)
     f_y, k_y = gauss_parts(min(abs(y0), Z_MAX))
     return f * f_y * INV_SQRT_2_PI, k + k_y, error
@@ -149,29 +158,18 @@ def trivariate_parts(a_1, b_1, a_2, b_2, a_3, b_3, r_12, r_13, r_23):
 
 @njit(fastmath=FAST, error_model="numpy")
 def trivariate_log(a_1, b_1, a_2, b_2, a_3, b_3, r_12, r_13, r_23):
-    """``(log_prob, rel_error)`` of Pr(a < X < b) for three variables, any limits.
-
-    ``rel_error`` is infinite where the correlation matrix is singular.
-    """
+    """``(log P, relative error of P)``, P = Pr(a < X < b); no error claimed if singular."""
     if b_1 == np.inf:
         a_1, b_1, r_12, r_13 = -np.inf, -a_1, -r_12, -r_13
     if b_2 == np.inf:
         a_2, b_2, r_12, r_23 = -np.inf, -a_2, -r_12, -r_23
     if b_3 == np.inf:
         a_3, b_3, r_13, r_23 = -np.inf, -a_3, -r_13, -r_23
-    # A variable without limits drops out.
-    if b_1 == np.inf:
-        return bivariate_log(a_2, b_2, a_3, b_3, r_23)
-    if b_2 == np.inf:
-        return bivariate_log(a_1, b_1, a_3, b_3, r_13)
-    if b_3 == np.inf:
-        return bivariate_log(a_1, b_1, a_2, b_2, r_12)
-    # Integrate over the narrowest variable, then the one with the smallest limit: fewest panels.
-    width_1, width_2, width_3 = b_1 - a_1, b_2 - a_2, b_3 - a_3
-    narrow = min(width_1, width_2, width_3)
-    limit_1 = b_1 if width_1 == narrow else np.inf
-    limit_2 = b_2 if width_2 == narrow else np.inf
-    limit_3 = b_3 if width_3 == narrow else np.inf
+    # First the narrowest interval, of equal ones the smallest limit: it takes fewest panels.
+    narrow = min(b_1 - a_1, b_2 - a_2, b_3 - a_3)
+    limit_1 = b_1 if b_1 - a_1 == narrow else np.inf
+    limit_2 = b_2 if b_2 - a_2 == narrow else np.inf
+    limit_3 = b_3 if b_3 - a_3 == narrow else np.inf
     if limit_2 <= limit_1 and limit_2 <= limit_3:
         a_1, b_1, a_2, b_2, a_3, b_3 = a_2, b_2, a_3, b_3, a_1, b_1
         r_12, r_13, r_23 = r_23, r_12, r_13

@@ -295,13 +295,12 @@ def test_errors_are_never_zero(n):
         assert result.rel_error > 0.0
 
 
+@pytest.mark.parametrize("n", [1, 2, 8, 64])
 @pytest.mark.parametrize("method", ["auto", "genz"])
-def test_an_estimate_of_zero_is_unknown(method):
+def test_an_estimate_of_zero_is_unknown(method, n):
     """x <= -1 and -x <= -1 exclude each other: either exactly 0, or nothing is known."""
     loadings = np.array([[1.0, 0.0], [-1.0, 0.0], [0.3, 0.4], [0.1, 1.0]])
-    result = mvnorth.orthant(
-        np.array([-1.0, -1.0, 0.0, 0.0]), _triangular(loadings), 64, method=method
-    )
+    result = mvnorth.orthant([-1.0, -1.0, 0.0, 0.0], _triangular(loadings), n, method=method)
     assert result.prob == 0.0
     assert result.error == 1.0 or result.rel_error == 0.0
 
@@ -604,9 +603,9 @@ def test_blocks_multiply():
 def test_errors_of_blocks_add_up():
     cov = _exchangeable(4, 0.5)
     single = mvnorth.box(-INF, 0.0, 0.0, cov, 1024)
-    pair = mvnorth.box(-INF, 0.0, 0.0, np.kron(np.eye(2), cov), 1024)
+    pair = mvnorth.box(-INF, 0.0, 0.0, np.kron(np.eye(2), cov), 2048)
     assert pair.rel_error >= 1.9 * single.rel_error
-    assert pair.error <= 5.0 * pair.prob * single.rel_error
+    assert pair.rel_error <= 20.0 * single.rel_error  # the points are shared out
 
 
 def test_a_batch_whose_rows_have_different_blocks():

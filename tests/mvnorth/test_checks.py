@@ -188,7 +188,7 @@ def test_batch_shapes_that_do_not_broadcast():
 
 @pytest.mark.parametrize(
     ("n", "kind"),
-    [(0, ValueError), (-8, ValueError), (1.5, TypeError), (64.0, TypeError), ("64", TypeError)],
+    [(0, ValueError), (-8, ValueError), (1.5, TypeError), (64.5, TypeError), ("64", TypeError)],
 )
 def test_number_of_points(n, kind):
     words = ("n must be", f"got {n!r}")
