@@ -15,7 +15,7 @@ def run(problems: Problems, budget: Budget, method: str, seed: int) -> tuple[Est
     used = np.zeros((len(_plan.METHODS), size), dtype=bool)  # which methods each row took
     never = _plan.impossible(problems)
     estimate.log_prob[never] = -np.inf
-    estimate.rel_error[never] = 0.0
+    estimate.rel_error[never] = problems.rounding[never]  # 0 unless an interval was rounded away
     rest = np.flatnonzero(~never)
     if not rest.size:
         return estimate, _labels(used)
