@@ -159,10 +159,11 @@ def box_problems(
     # What centring rounds off counts against the width that is left.
     finite = np.isfinite(low) & np.isfinite(high) & (low < high)
     size = np.maximum(np.maximum(np.abs(low), np.abs(high)), np.abs(centre))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        width = (high - centre) - (low - centre)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        low_centred, high_centred = low - centre, high - centre
+        width = high_centred - low_centred
         lost = np.divide(_EPS * size, width, where=finite, out=np.zeros_like(low))
-    return _scaled(low - centre, high - centre, factor, lost.sum(axis=1), singular), batch
+    return _scaled(low_centred, high_centred, factor, lost.sum(axis=1), singular), batch
 
 
 def _covariance_factor(cov: np.ndarray, precision: float) -> np.ndarray:

@@ -41,10 +41,11 @@ def univariate(
         a, b = lower[i, 0], upper[i, 0]
         if a == -np.inf or b == np.inf:  # right beyond where parts reach
             log_prob[i] = log_ndtr(min(b, -a))
-            rel_error[i] = ROUNDING * (2.0 - log_prob[i])
+            error = ROUNDING * (2.0 - log_prob[i])
         else:
             f, power = interval_probability(a, b, b - a)
-            log_prob[i], rel_error[i] = log_with_error(f, power, 0.0)
+            log_prob[i], error = log_with_error(f, power, 0.0)
+        rel_error[i] = error if error < 0.01 and log_prob[i] > -np.inf else np.inf
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -24,6 +24,7 @@ def solve(problems: Problems) -> Estimate:
         kernel(lower[part], upper[part], pairs[part], log_prob[part], rel_error[part])
 
     run_items(solve_rows, size, size * (2e-8, 1e-6, 1e-4)[d - 1])
+    log_prob[np.isnan(log_prob)] = -np.inf  # singular; rel_error is infinite
     # Close to singular the rounding of a correlation counts 1/det times, but it never moves the
     # probability by more than the root of it.
     rounding = np.finfo(float).eps

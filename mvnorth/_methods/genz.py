@@ -108,8 +108,9 @@ def _solve_chunk(problems: Problems, budget: Budget, seed: int) -> Estimate:
         level += 1
     # Phi is cut off at Z_MAX: where a limit lies beyond, the estimate is a bound at best.
     reach = Z_MAX * np.sqrt(np.sum(problems.factor**2, axis=2))
-    beyond = (problems.upper < -reach) | (problems.lower > reach)
-    estimate.rel_error[beyond.any(axis=1)] = np.inf
+    beyond = ((problems.upper < -reach) | (problems.lower > reach)).any(axis=1)
+    beyond |= estimate.log_prob < -0.45 * Z_MAX**2  # a conditional limit did
+    estimate.rel_error[beyond] = np.inf
     return estimate
 
 

@@ -63,7 +63,7 @@ def log_concave_integrator(parts: Callable) -> Callable:
         inner, root_inner = x, 0.0  # the square root of the drop is almost linear
         outer, log_outer, root_outer = x, log_x, -1.0
         target = math.sqrt(_DROP)
-        for _ in range(12):
+        for i in range(60):
             drop = log_x - log_end
             root = math.sqrt(max(drop, 1e-3))
             if drop > _DROP_MAX:
@@ -74,7 +74,9 @@ def log_concave_integrator(parts: Callable) -> Callable:
             else:
                 inner, root_inner = end, root
             if root_outer > 0.0:
-                end = inner + (outer - inner) * (target - root_inner) / (root_outer - root_inner)
+                share = (target - root_inner) / (root_outer - root_inner)
+                share = 0.5 if i > 4 and i % 2 == 0 else share  # in case of a wall
+                end = inner + (outer - inner) * share
             else:
                 end = x + (end - x) * min(target / root, 10.0)
                 end = min(end, limit) if limit > x else max(end, limit)
@@ -85,7 +87,7 @@ def log_concave_integrator(parts: Callable) -> Callable:
 
     @njit(fastmath=FAST, error_model="numpy")
     def panel(p, low, width, f_low, f_high, k_peak):
-        """``(integral, error of the rule, error of the values)`` over [low, low + width]."""
+        """``(integral, error of the rule, error of the values, where to split)`` of one panel."""
         values = np.empty(_SIZE)  # a loop of their own, which is vector code if ``parts`` is
         errors = np.empty(_SIZE)
         for i in range(_SIZE):
@@ -105,8 +107,12 @@ def log_concave_integrator(parts: Callable) -> Callable:
             f_high -= _RULES[6, i] * f
             inherited += _RULES[0, i] * errors[i]
             noise = max(noise, errors[i])
-        rest = max(abs(c_0), abs(c_1)) + max(abs(c_2), abs(c_3)) + abs(f_low) + abs(f_high)
-        return width * total, width * max(rest - _NOISE * noise, 0.0), width * inherited
+        f_low, f_high = abs(f_low), abs(f_high)
+        rest = max(abs(c_0), abs(c_1)) + max(abs(c_2), abs(c_3)) + f_low + f_high
+        split = 0.5
+        if max(f_low, f_high) > 8.0 * min(f_low, f_high):  # what is unresolved is near that end
+            split = 1.0 / 8.0 if f_low > f_high else 7.0 / 8.0
+        return width * total, width * max(rest - _NOISE * noise, 0.0), width * inherited, split
 
     @njit(fastmath=FAST, error_model="numpy")
     def integrate(p, low, high, start, step):
@@ -177,15 +183,15 @@ def log_concave_integrator(parts: Callable) -> Callable:
             size -= 1
             origin, width = stack[size, 0], stack[size, 1]
             f_low, f_high = stack[size, 2], stack[size, 3]
-            value, estimate, inherited = panel(p, origin, width, f_low, f_high, k_peak)
+            value, estimate, inherited, split = panel(p, origin, width, f_low, f_high, k_peak)
             evaluated += 1
             if estimate > tolerance * max(floor, total + value):
                 if evaluated + size + 2 <= _PANELS:
-                    width *= 0.5
-                    middle = origin + width
+                    part = split * width
+                    middle = origin + part
                     f_middle = f_x * math.exp(log_value(p, middle) - log_x)
-                    _push(stack, size, origin, width, f_low, f_middle)
-                    _push(stack, size + 1, middle, width, f_middle, f_high)
+                    _push(stack, size, origin, part, f_low, f_middle)
+                    _push(stack, size + 1, middle, width - part, f_middle, f_high)
                     size += 2
                     continue
                 estimate = 4.0 * width  # unresolved: it may be as large as the peak

@@ -476,6 +476,13 @@ def test_copies_of_one_variable(d, rho):
     assert result.prob == pytest.approx(expected, rel=1e-12, abs=0.0)
 
 
+@pytest.mark.parametrize("d", [2, 3])
+def test_closed_forms_of_singular_covariances_say_so_or_hold(d):
+    result = mvnorth.box(-1.0, 0.5, 0.0, np.ones((d, d)), method="closed_form")
+    exact = special.ndtr(0.5) - special.ndtr(-1.0)
+    assert result.error == 1.0 or abs(result.prob - exact) <= result.error
+
+
 @pytest.mark.parametrize("method", ["auto", "genz"])
 @pytest.mark.parametrize("d", [2, 3, 5])
 def test_duplicated_coordinates_change_nothing(d, method):

@@ -57,7 +57,7 @@ def test_two_coordinates(rho, method):
 
 
 @pytest.mark.parametrize("method", ["auto", "genz"])
-@pytest.mark.parametrize("tiny", [1e-2, 1e-4, 1e-6, 1e-8])
+@pytest.mark.parametrize("tiny", [1e-2, 1e-4, 1e-6, 1e-8, 1e-10, 1e-12, 1e-14])
 def test_two_coordinates_by_a_factor_with_a_small_diagonal(tiny, method):
     """Correlations +-1 but for rounding: only the factor knows the angle between the two rows."""
     wedge = math.atan(tiny) / (2.0 * math.pi)
