@@ -91,7 +91,8 @@ def bivariate_prob(h: Number, k: Number, rho: Number, digits: int = DIGITS) -> m
     Parameters
     ----------
     h, k, rho : number
-        Infinite h and k are allowed.
+        Infinite h and k are allowed. Within 1e-7 of -1 or 1, but not at them, the integrand is a
+        step that the rule does not resolve: an error.
     digits : int
         Relative accuracy.
 
@@ -105,6 +106,8 @@ def bivariate_prob(h: Number, k: Number, rho: Number, digits: int = DIGITS) -> m
             return mpmath.exp(_log_interval(-k, h)) if -k < h else mpf(0)
         if rho == 1 or max(h, k) == mpmath.inf:
             return mpmath.exp(_log_interval(-mpmath.inf, min(h, k)))
+        if 1 - abs(rho) < 1e-7:
+            raise ValueError(f"rho must be -1, 1 or further than 1e-7 from them, got {rho}")
         noise = mpmath.sqrt((1 - rho) * (1 + rho))
 
         def log_integrand(x: mpf) -> mpf:
