@@ -145,12 +145,12 @@ def test_bivariate_has_absolute_and_relative_accuracy(rho):
         (6.0, -6.01, -0.999999),
         (-4.8, -4.81, 0.965),  # two scales, unless the tail is split off
         (-32.4, -32.4, 0.9993),
+        (-2.5, -2.5, 0.9),
     ],
 )
 def test_bivariate_tails_have_relative_accuracy(h, k, rho):
     log_prob, rel_error = solve(-INF, [[h, k], [k, h]], rho)
     exact = exact_bivariate(h, k, rho)
-    assert exact < 1e-6
     for value, claim in zip(log_prob, rel_error, strict=True):
         assert off_by(value, exact) <= claim <= 1e-15 * (2.1 - mpmath.log(exact))
 
@@ -340,6 +340,8 @@ def test_trivariate_does_not_depend_on_the_variable_integrated_over(close):
     size = 1500
     corr = random_correlations(rng, size, close)
     upper = rng.normal(size=(size, 3)) * rng.choice((0.5, 2.0, 8.0), size=(size, 1))
+    gap = 10.0 ** -rng.uniform(0, 6, size=(size // 2, 1))  # limits that almost agree
+    upper[::2] = upper[::2, :1] + gap * rng.normal(size=(size // 2, 3))
     log_prob, rel_error = np.empty((2, 3, size))
     _over_each_variable(upper, corr, log_prob, rel_error)
     assert np.isfinite(rel_error).mean() > (0.95 if close else 0.999)
