@@ -56,6 +56,37 @@ class Problems:
 
 
 @dataclass(frozen=True)
+class OneFactorProblems:
+    """A batch of boxes: Pr(lower <= X <= upper) for X ~ N(0, diag(c) + v v^T).
+
+    Attributes
+    ----------
+    lower, upper : (B, d) limits, infinite ones allowed
+    c, v : (1 or B, d) one for all rows, or one each; c > 0
+    rounding : (B,) relative error that rounding of the limits, or of c and v, brings
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    c: np.ndarray
+    v: np.ndarray
+    rounding: np.ndarray
+
+    @property
+    def size(self) -> int:
+        return self.lower.shape[0]
+
+    @property
+    def d(self) -> int:
+        return self.lower.shape[1]
+
+    def take(self, rows: Any) -> "OneFactorProblems":
+        """The same problems for some rows."""
+        c, v = (a if a.shape[0] == 1 else a[rows] for a in (self.c, self.v))
+        return OneFactorProblems(self.lower[rows], self.upper[rows], c, v, self.rounding[rows])
+
+
+@dataclass(frozen=True)
 class Tolerance:
     """Error asked for: at most ``absolute``, or at most ``relative`` times the probability."""
 
@@ -109,3 +140,19 @@ class Estimate:
             np.concatenate([p.rel_error for p in parts]),
             np.concatenate([p.n for p in parts]),
         )
+
+
+@dataclass(frozen=True)
+class Derivatives:
+    """What a method of differentiation returns: an estimate, and arrays for what was asked for.
+
+    Attributes
+    ----------
+    estimate : of the probability
+    grad : name ("m", "c", "v") to (B, d), derivatives of log P or, if so asked, of P
+    error : name to (B, d), bounds on the absolute errors of ``grad`` at about 99 % confidence
+    """
+
+    estimate: Estimate
+    grad: dict[str, np.ndarray]
+    error: dict[str, np.ndarray]

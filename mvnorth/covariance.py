@@ -1,0 +1,146 @@
+"""What may stand for a covariance beside a matrix: diag(c) + v v^T, with its Cholesky factor.
+
+The factor costs O(d).  With s_0 = 1 and s_j = s_(j-1) + v_j**2 / c_j,
+
+    L_jj = sqrt(c_j s_j / s_(j-1)),   L_ij = v_i w_j  (i > j),   w_j = v_j / sqrt(c_j s_j s_(j-1)),
+
+so that every column is v times a number below its diagonal.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mvnorth import _checks
+from mvnorth._linalg.one_factor import cholesky, dense_cholesky
+
+__all__ = ["OneFactor", "StructuredCholesky", "delta_matrix"]
+
+
+@dataclass(frozen=True, eq=False)
+class StructuredCholesky:
+    """Lower triangular factor of diag(c) + v v^T, kept in O(d) numbers.
+
+    Attributes
+    ----------
+    diag : (..., d) diagonal of L
+    w : (..., d) L_ij = v_i w_j for i > j
+    v : (..., d) the loadings
+    """
+
+    diag: np.ndarray
+    w: np.ndarray
+    v: np.ndarray
+
+    def dense(self) -> np.ndarray:
+        """L as a matrix, ``(..., d, d)``."""
+        return dense_cholesky(self.diag, self.w, self.v)
+
+
+class OneFactor:
+    """The covariance diag(c) + v v^T: independent noise of variance c, and a common factor.
+
+    It stands wherever a factor ``L`` or a covariance ``cov`` may stand, and makes the probability
+    an integral over one variable, which is computed to rounding accuracy.
+
+    Parameters
+    ----------
+    c : float or array_like (..., d)
+        Variances of the independent parts, > 0.
+    v : float or array_like (..., d)
+        Loadings of the common factor, of any sign.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mvnorth
+    >>> cov = mvnorth.OneFactor(1.0, np.ones(9))
+    >>> round(mvnorth.orthant_prob(np.zeros(9), cov), 15)
+    0.1
+    """
+
+    def __init__(self, c: ArrayLike, v: ArrayLike) -> None:
+        self.c, self.v = _checks.one_factor(c, v)
+
+    @classmethod
+    def exact(cls, classes: int) -> "OneFactor":
+        """I + 1 1^T: the covariance of the differences between one score and all others.
+
+        Examples
+        --------
+        >>> from mvnorth import OneFactor
+        >>> OneFactor.exact(3).dense()
+        array([[2., 1.],
+               [1., 2.]])
+        """
+        size = _checks.whole_number("classes", classes, at_least=2) - 1
+        return cls(np.ones(size), np.ones(size))
+
+    @classmethod
+    def exchangeable(cls, d: int, rho: float) -> "OneFactor":
+        """d unit variances, every correlation rho, for 0 <= rho < 1.
+
+        Examples
+        --------
+        >>> from mvnorth import OneFactor
+        >>> OneFactor.exchangeable(2, 0.25).dense()
+        array([[1.  , 0.25],
+               [0.25, 1.  ]])
+        """
+        size = _checks.whole_number("d", d, at_least=1)
+        common = _checks.correlation("rho", rho)
+        return cls(np.full(size, 1.0 - common), np.full(size, np.sqrt(common)))
+
+    @property
+    def d(self) -> int:
+        """Number of coordinates."""
+        return int(self.c.shape[-1])
+
+    def cholesky(self) -> StructuredCholesky:
+        """The Cholesky factor in O(d).
+
+        Examples
+        --------
+        >>> from mvnorth import OneFactor
+        >>> L = OneFactor.exact(4).cholesky()
+        >>> (L.diag**2).round(6)
+        array([2.      , 1.5     , 1.333333])
+        >>> L.dense()[2].round(6)
+        array([0.707107, 0.408248, 1.154701])
+        """
+        diag, w = cholesky(self.c, self.v)
+        return StructuredCholesky(diag, w, self.v)
+
+    def dense(self) -> np.ndarray:
+        """The covariance as a matrix, ``(..., d, d)``."""
+        outer = self.v[..., :, None] * self.v[..., None, :]
+        index = np.arange(self.d)
+        outer[..., index, index] += self.c
+        return outer
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.c.shape))
+        return f"OneFactor of shape {shape}: diag(c) + v v^T"
+
+
+def delta_matrix(classes: int, y: int) -> Any:
+    """D_y, ``(classes - 1, classes)``: the differences s_y - s_i for all i but y, in their order.
+
+    Class y is the largest score exactly where D_y s >= 0, and D_y D_y^T = I + 1 1^T for every y.
+
+    Examples
+    --------
+    >>> from mvnorth import delta_matrix
+    >>> delta_matrix(3, 1)
+    array([[-1.,  1.,  0.],
+           [ 0.,  1., -1.]])
+    """
+    size = _checks.whole_number("classes", classes, at_least=2)
+    label = _checks.whole_number("y", y, at_least=0)
+    if label >= size:
+        raise ValueError(f"y must be below classes={size}, got {label}")
+    D = -np.delete(np.eye(size), label, axis=0)
+    D[:, label] = 1.0
+    return np.where(D == 0.0, 0.0, D)
