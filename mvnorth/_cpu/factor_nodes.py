@@ -1,0 +1,318 @@
+"""The one-factor integrand at many values of the common factor at once.
+
+    f(z) = phi(z) prod_i Phi(x_i(z)),    x_i(z) = (m_i + v_i z) / sqrt(c_i)
+
+Nodes are innermost and contiguous, so that all of it runs as vector code however few coordinates
+there are.  They are offsets from a centre at which the x_i have been computed with one rounding,
+so that neither a large z nor steep x_i cost digits.  Coordinates that are far out at the mode,
+x_i < FAR, have exp(-x_i**2/2) taken out of their Phi: together these are a quadratic in the offset,
+and the rest neither underflows nor loses digits however far out they are.
+"""
+
+import math
+from collections import namedtuple
+
+import numpy as np
+from numba import njit
+
+from mvnorth._scalar.exp_log import FAST, exp_parts, split_mantissa
+from mvnorth._scalar.phi_mills import FAR, far, full, short
+
+NODES = 32  # at most at a time; every number of nodes is a multiple of 8
+_KEPT = 16384  # coordinates whose phi/Phi are kept; of more they are faster computed twice
+_INV_SQRT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
+# How kernels inside kernels are compiled: nothing calls them from Python, which halves the time.
+INNER = {
+    "cache": True, "nogil": True, "fastmath": FAST, "error_model": "numpy",
+    "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
+}  # fmt: skip
+SUMS = INNER | {"fastmath": FAST | {"reassoc"}}  # for sums whose order does not matter
+
+# What belongs to a row of the batch, (7, d): its m, v, 1/sqrt(c), beta = v/sqrt(c), the x_i at the
+# centre, 1 where x_i is far out at the mode, and a vector for products with second derivatives.
+M, V, SCALE, BETA, X, IS_FAR, VECTOR = range(7)
+# What belongs to a block of nodes, (12, NODES): the integrand without its quadratic is
+# NUMERATOR (1 + LOST) / DENOMINATOR * 2**POWER; SLOPE and BEND are the first derivative in z of
+# sum_i log Phi(x_i) and minus the second, STEEP is sum_i |beta_i| h_i; the rest is for the rule.
+OFFSET, NUMERATOR, DENOMINATOR, LOST, POWER, SLOPE, BEND, STEEP = range(8)
+STRETCH, TURN, WEIGHT, DOT = range(8, 12)
+# Places in sums, (12,): of F, F', F'' and F STEEP over all nodes; then F at the outermost node and
+# at its neighbour, and both times STEEP, on the left and on the right.
+TOTAL, FIRST, SECOND, STEEP_TOTAL, LEFT, RIGHT = 0, 1, 2, 3, 4, 8
+# Rows of moments for first and for second derivatives; see ``add_moments``.
+FIRST_ORDER, SECOND_ORDER = 2, 6
+# All of these; mills (power of two, NODES) with the h_i of the last coordinates;
+# moments (k, d).  Few arrays: with every call each costs a reference count.
+Work = namedtuple("Work", "row nodes mills moments sums")
+# The map from t to z, what was taken out of the integrand there, and the precision.
+Place = namedtuple("Place", "z width a tau linear curvature single")
+TOLERANCE = (1e-13, 1e-7)  # of the integral, in double and in single precision
+
+
+@njit(**INNER)
+def allocate(d, order):
+    """A ``Work`` for rows of d coordinates, with ``order`` rows of moments."""
+    kept = 1
+    while order and kept < (d if d <= _KEPT else 64):
+        kept *= 2
+    moments = np.empty((order, d if order else 0))
+    nodes, mills = np.empty((12, NODES)), np.empty((kept, NODES))
+    return Work(np.empty((7, d)), nodes, mills, moments, np.empty(12))
+
+
+@njit(**INNER)
+def recentre(row, z):
+    """Set x to its values at z; m + v z is one fused operation where the machine has it."""
+    for i in range(row.shape[1]):
+        row[X, i] = (row[M, i] + row[V, i] * z) * row[SCALE, i]
+
+
+@njit(**SUMS)
+def _far_sums(row):
+    constant = linear = curvature = 0.0
+    for i in range(row.shape[1]):
+        x = row[X, i] * row[IS_FAR, i]
+        beta = row[BETA, i] * row[IS_FAR, i]
+        constant += x * x
+        linear += x * beta
+        curvature += beta * beta
+    return constant, linear, curvature
+
+
+@njit(**INNER)
+def take_out_quadratic(row, z):
+    """Centre the row at the mode z and mark what is far out there.
+
+    ``(constant, linear, curvature)``: at z + delta the logarithm of what is taken out is
+    constant - linear * delta - curvature * delta**2 / 2, that of exp(-z**2/2) included.
+    """
+    recentre(row, z)
+    for i in range(row.shape[1]):
+        row[IS_FAR, i] = 1.0 if row[X, i] < FAR else 0.0
+    constant, linear, curvature = _far_sums(row)
+    return -0.5 * (constant + z * z), linear + z, curvature + 1.0
+
+
+@njit(**SUMS)
+def slopes(row, z):
+    """Derivatives in z of sum_i log Phi(x_i), to 1e-7.
+
+    ``(first, minus the second, third, sum of |terms| of the first)``.
+    """
+    first = second = third = size = 0.0
+    for i in range(row.shape[1]):
+        x = (row[M, i] + row[V, i] * z) * row[SCALE, i]
+        beta = row[BETA, i]
+        _, _, _, h, r, _ = short(x)
+        tail = 1.0 / (abs(x) + 2.0 / abs(x))
+        out = x < FAR
+        h = tail - x if out else h
+        r = tail if out else r
+        b = h * beta
+        first += b
+        size += abs(b)
+        b *= beta
+        second += b * r
+        third += b * beta * (r * (r + h) - 1.0)
+    return first, second, third, size
+
+
+@njit(**INNER, forceinline=True)
+def _renormalise(nodes, n):
+    for k in range(n):
+        m, exponent = split_mantissa(nodes[NUMERATOR, k] / nodes[DENOMINATOR, k])
+        nodes[NUMERATOR, k] = m
+        nodes[DENOMINATOR, k] = 1.0
+        nodes[POWER, k] += exponent
+
+
+@njit(**INNER)
+def _multiply_full(row, nodes, mills, n, begin, end):
+    """Multiply the factors of coordinates [begin, end) into the nodes."""
+    mask = mills.shape[0] - 1
+    for i in range(begin, end):
+        x, beta, size = row[X, i], row[BETA, i], abs(row[BETA, i])
+        h_i = mills[i & mask]
+        for k in range(n):
+            a, d, exponent, h, r, rest = full(x + beta * nodes[OFFSET, k])
+            nodes[NUMERATOR, k] *= a
+            nodes[DENOMINATOR, k] *= d
+            nodes[LOST, k] += rest
+            nodes[POWER, k] += exponent
+            b = h * beta
+            nodes[SLOPE, k] += b
+            nodes[BEND, k] += b * beta * r
+            nodes[STEEP, k] += h * size
+            h_i[k] = h
+        if i % 8 == 7:
+            _renormalise(nodes, n)
+
+
+@njit(**INNER)
+def _multiply_short(row, nodes, mills, n, begin, end):
+    """Like ``_multiply_full``, in single precision."""
+    mask = mills.shape[0] - 1
+    for i in range(begin, end):
+        x, beta, size = row[X, i], row[BETA, i], abs(row[BETA, i])
+        h_i = mills[i & mask]
+        for k in range(n):
+            a, d, exponent, h, r, _ = short(x + beta * nodes[OFFSET, k])
+            nodes[NUMERATOR, k] *= a
+            nodes[DENOMINATOR, k] *= d
+            nodes[POWER, k] += exponent
+            b = h * beta
+            nodes[SLOPE, k] += b
+            nodes[BEND, k] += b * beta * r
+            nodes[STEEP, k] += h * size
+            h_i[k] = h
+        if i % 8 == 7:
+            _renormalise(nodes, n)
+
+
+@njit(**INNER)
+def _multiply_far(row, nodes, mills, n, begin, end):
+    """Like ``_multiply_full``, for coordinates whose exp(-x**2/2) has been taken out."""
+    mask = mills.shape[0] - 1
+    for i in range(begin, end):
+        x, beta, size = row[X, i], row[BETA, i], abs(row[BETA, i])
+        h_i = mills[i & mask]
+        for k in range(n):
+            h, r = far(x + beta * nodes[OFFSET, k])
+            nodes[NUMERATOR, k] *= _INV_SQRT_2_PI
+            nodes[DENOMINATOR, k] *= min(h, 1e30)  # eight of them must not overflow
+            b = h * beta
+            nodes[SLOPE, k] += b
+            nodes[BEND, k] += b * beta * r
+            nodes[STEEP, k] += h * size
+            h_i[k] = h
+        if i % 8 == 7:
+            _renormalise(nodes, n)
+
+
+@njit(**INNER)
+def _multiply(row, nodes, mills, n, begin, end, single):
+    """Nodes with the factors of coordinates [begin, end), in runs of the same kind."""
+    for k in range(n):
+        nodes[NUMERATOR, k] = 1.0
+        nodes[DENOMINATOR, k] = 1.0
+        nodes[LOST, k] = 0.0
+        nodes[POWER, k] = 0.0
+        nodes[SLOPE, k] = 0.0
+        nodes[BEND, k] = 0.0
+        nodes[STEEP, k] = 0.0
+    while begin < end:
+        stop = begin + 1
+        while stop < end and row[IS_FAR, stop] == row[IS_FAR, begin]:
+            stop += 1
+        if row[IS_FAR, begin] > 0.0:
+            _multiply_far(row, nodes, mills, n, begin, stop)
+        elif single:
+            _multiply_short(row, nodes, mills, n, begin, stop)
+        else:
+            _multiply_full(row, nodes, mills, n, begin, stop)
+        begin = stop
+
+
+@njit(**INNER)
+def evaluate(row, nodes, mills, n, shift, linear, curvature, single):
+    """The integrand at the first n offsets, with denominators 1 in the end.
+
+    ``shift`` is the distance of the row's centre from the mode, at which ``linear`` and
+    ``curvature`` were taken out.
+    """
+    begin = np.int64(0)  # a literal would be compiled for itself
+    _multiply(row, nodes, mills, n, begin, row.shape[1], single)
+    for k in range(n):
+        delta = shift + nodes[OFFSET, k]
+        f, exponent = exp_parts(-(linear + 0.5 * curvature * delta) * delta, 0.0)
+        nodes[NUMERATOR, k] *= f * (1.0 + nodes[LOST, k])
+        nodes[POWER, k] += exponent
+    _renormalise(nodes, n)
+
+
+@njit(**SUMS)
+def _add_moments(nodes, mills, n, shift, moments, begin, end):
+    mask = mills.shape[0] - 1
+    for i in range(begin, end):
+        h_i = mills[i & mask]
+        plain = tilted = 0.0
+        for k in range(n):
+            term = nodes[WEIGHT, k] * h_i[k]
+            plain += term
+            tilted += term * (shift + nodes[OFFSET, k])
+        moments[0, i] += plain
+        moments[1, i] += tilted
+
+
+@njit(**SUMS)
+def _add_products(row, nodes, mills, n, moments, begin, end):
+    """DOT += sum_i (h_i - reference_i) VECTOR_i."""
+    mask = mills.shape[0] - 1
+    for i in range(begin, end):
+        h_i = mills[i & mask]
+        for k in range(n):
+            nodes[DOT, k] += (h_i[k] - moments[2, i]) * row[VECTOR, i]
+
+
+@njit(**SUMS)
+def _add_second_moments(row, nodes, mills, n, moments, begin, end):
+    mask = mills.shape[0] - 1
+    for i in range(begin, end):
+        h_i = mills[i & mask]
+        plain = product = curvature = 0.0
+        for k in range(n):
+            x = row[X, i] + row[BETA, i] * nodes[OFFSET, k]
+            h = h_i[k]
+            r = far(x)[1] if row[IS_FAR, i] > 0.0 else x + h
+            term = nodes[WEIGHT, k] * (h - moments[2, i])
+            plain += term
+            product += term * nodes[DOT, k]
+            curvature += nodes[WEIGHT, k] * h * r if h > 0.0 else 0.0
+        moments[3, i] += plain
+        moments[4, i] += product
+        moments[5, i] += curvature
+
+
+@njit(**INNER)
+def add_moments(row, nodes, mills, n, shift, single, moments):
+    """Add the weighted nodes: to row 0 h_i, to row 1 h_i delta, and for second derivatives
+
+    to row 3 g_i = h_i - reference_i, to row 4 g_i sum_j g_j VECTOR_j, to row 5 h_i (x_i + h_i);
+    row 2 holds the reference.  After ``evaluate`` of the same nodes, whose products may be lost here.
+    """
+    d, kept = moments.shape[1], mills.shape[0]
+    second = moments.shape[0] > FIRST_ORDER
+    for k in range(n):
+        nodes[DOT, k] = 0.0
+    for begin in range(0, d, kept):
+        end = min(begin + kept, d)
+        if kept < d:
+            _multiply(row, nodes, mills, n, begin, end, single)
+        _add_moments(nodes, mills, n, shift, moments, begin, end)
+        if second:
+            _add_products(row, nodes, mills, n, moments, begin, end)
+    if second:
+        for begin in range(0, d, kept):
+            end = min(begin + kept, d)
+            if kept < d:
+                _multiply(row, nodes, mills, n, begin, end, single)
+            _add_second_moments(row, nodes, mills, n, moments, begin, end)
+
+
+@njit(**INNER)
+def set_reference(row, moments):
+    """Row 2 of moments: h_i at the centre, so that covariances do not cancel."""
+    for i in range(row.shape[1]):
+        x = row[X, i]
+        moments[2, i] = far(x)[0] if row[IS_FAR, i] > 0.0 else full(x)[3]
+
+
+@njit(**INNER)
+def clear(work):
+    """Set sums and moments to zero, but for the reference."""
+    for j in range(work.sums.size):
+        work.sums[j] = 0.0
+    for j in range(work.moments.shape[0]):
+        if j != 2:
+            for i in range(work.moments.shape[1]):
+                work.moments[j, i] = 0.0

@@ -1,0 +1,96 @@
+"""Orthant probabilities of diag(c) + v v^T to rounding accuracy, with derivatives.
+
+With posterior weights proportional to the integrand f(z) = phi(z) prod_i Phi(x_i(z)), and
+h_i = phi/Phi at x_i,
+
+    d log P/dm_i = E[h_i] / sqrt(c_i)
+    d log P/dv_i = E[h_i z] / sqrt(c_i)
+    d log P/dc_i = -E[h_i x_i] / (2 c_i)
+    d2 log P/dm_i dm_j = Cov(h_i, h_j) / sqrt(c_i c_j) - [i = j] E[h_i (x_i + h_i)] / c_i
+
+all from the nodes of the value.  Rows are independent of each other.
+"""
+
+import numpy as np
+from numba import njit
+
+from mvnorth._cpu.factor_nodes import (
+    BETA,
+    FIRST_ORDER,
+    SCALE,
+    SECOND_ORDER,
+    VECTOR,
+    M,
+    V,
+    X,
+    allocate,
+)
+from mvnorth._cpu.factor_trapezoid import integrate
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _load(row, m, scale, v, b):
+    shared = 0 if scale.shape[0] == 1 else b
+    for i in range(row.shape[1]):
+        row[M, i] = m[b, i]
+        row[SCALE, i] = scale[shared, i]
+        row[V, i] = v[shared, i]
+        row[BETA, i] = v[shared, i] * scale[shared, i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def one_factor(m, scale, v, single, log_prob, rel_error, used, grad_m, grad_c, grad_v, begin, end):
+    """Log probabilities, and derivatives of them, of rows [begin, end).
+
+    Parameters
+    ----------
+    m : (B, d) means, in double or single precision; +inf allowed
+    scale : (1 or B, d) 1/sqrt(c)
+    v : (1 or B, d), as many as scale
+    single : 1 for an accuracy of 1e-7 rather than 1e-14
+    log_prob, rel_error, used : (B,) results; rel_error is that of the probability
+    grad_m, grad_c, grad_v : (B, d) derivatives of log_prob, or (0, 0) where not wanted
+    """
+    d = m.shape[1]
+    wanted = grad_m.size + grad_c.size + grad_v.size > 0
+    work = allocate(d, FIRST_ORDER if wanted else 0)
+    row, moments = work.row, work.moments
+    for b in range(begin, end):
+        _load(row, m, scale, v, b)
+        log_prob[b], rel_error[b], used[b], z, whole = integrate(work, single)
+        for i in range(moments.shape[1]):
+            h = moments[0, i] / whole
+            tilted = moments[1, i] / whole
+            if grad_m.size:
+                grad_m[b, i] = row[SCALE, i] * h
+            if grad_v.size:
+                grad_v[b, i] = row[SCALE, i] * (z * h + tilted)
+            if grad_c.size:
+                mean = row[X, i] * h + row[BETA, i] * tilted if h > 0.0 else 0.0
+                grad_c[b, i] = -0.5 * row[SCALE, i] * row[SCALE, i] * mean
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def one_factor_hessian(m, scale, v, vector, log_prob, rel_error, used, product, begin, end):
+    """Products of the Hessian of log P in m with vectors, of rows [begin, end).
+
+    Parameters
+    ----------
+    m, scale, v, log_prob, rel_error, used : as in ``one_factor``
+    vector : (B, d)
+    product : (B, d) results
+    """
+    d = m.shape[1]
+    work = allocate(d, SECOND_ORDER)
+    row, moments = work.row, work.moments
+    for b in range(begin, end):
+        _load(row, m, scale, v, b)
+        for i in range(d):
+            row[VECTOR, i] = vector[b, i] * row[SCALE, i]
+        log_prob[b], rel_error[b], used[b], _, whole = integrate(work, np.int64(0))
+        mean = 0.0  # of the vector's product with h - reference
+        for i in range(d):
+            mean += moments[3, i] / whole * row[VECTOR, i]
+        for i in range(d):
+            covariance = moments[4, i] / whole - moments[3, i] / whole * mean
+            product[b, i] = row[SCALE, i] * (covariance - moments[5, i] / whole * row[VECTOR, i])
