@@ -1,0 +1,1 @@
+"""Stored reference values, and the scripts that made them."""
