@@ -31,16 +31,18 @@ SUMS = INNER | {"fastmath": FAST | {"reassoc"}}  # for sums whose order does not
 # What belongs to a row of the batch, (7, d): its m, v, 1/sqrt(c), beta = v/sqrt(c), the x_i at the
 # centre, 1 where x_i is far out at the mode, and a vector for products with second derivatives.
 M, V, SCALE, BETA, X, IS_FAR, VECTOR = range(7)
-# What belongs to a block of nodes, (12, NODES): the integrand without its quadratic is
-# NUMERATOR (1 + LOST) / DENOMINATOR * 2**POWER; SLOPE and BEND are the first derivative in z of
-# sum_i log Phi(x_i) and minus the second, STEEP is sum_i |beta_i| h_i; the rest is for the rule.
-OFFSET, NUMERATOR, DENOMINATOR, LOST, POWER, SLOPE, BEND, STEEP = range(8)
-STRETCH, TURN, WEIGHT, DOT = range(8, 12)
-# Places in sums, (12,): of F, F', F'' and F STEEP over all nodes; then F at the outermost node and
-# at its neighbour, and both times STEEP, on the left and on the right.
-TOTAL, FIRST, SECOND, STEEP_TOTAL, LEFT, RIGHT = 0, 1, 2, 3, 4, 8
+# What belongs to a block of nodes, (13, NODES): the integrand without its quadratic is
+# NUMERATOR (1 + LOST) / DENOMINATOR * 2**POWER; SLOPE, BEND and TWIST are the first derivative in z
+# of sum_i log Phi(x_i), minus the second, and the third; STEEP is sum_i |beta_i| h_i; the rest is
+# for the rule.
+OFFSET, NUMERATOR, DENOMINATOR, LOST, POWER, SLOPE, BEND, TWIST, STEEP = range(9)
+STRETCH, TURN, WEIGHT, DOT = range(9, 13)
+# Places in sums, (14,): of F, F', F''; of the derivatives (F SLOPE)', (F SLOPE)''; of F STEEP, over
+# all nodes; then F at the outermost node and at its neighbour, and both times STEEP, on the left
+# and on the right.
+TOTAL, FIRST, SECOND, SLOPE_FIRST, SLOPE_SECOND, STEEP_TOTAL, LEFT, RIGHT = 0, 1, 2, 3, 4, 5, 6, 10
 # Rows of moments for first and for second derivatives; see ``add_moments``.
-FIRST_ORDER, SECOND_ORDER = 2, 6
+FIRST_ORDER, SECOND_ORDER = 3, 7
 # All of these; mills (power of two, NODES) with the h_i of the last coordinates;
 # moments (k, d).  Few arrays: with every call each costs a reference count.
 Work = namedtuple("Work", "row nodes mills moments sums")
@@ -56,8 +58,8 @@ def allocate(d, order):
     while order and kept < (d if d <= _KEPT else 64):
         kept *= 2
     moments = np.empty((order, d if order else 0))
-    nodes, mills = np.empty((12, NODES)), np.empty((kept, NODES))
-    return Work(np.empty((7, d)), nodes, mills, moments, np.empty(12))
+    nodes, mills = np.empty((13, NODES)), np.empty((kept, NODES))
+    return Work(np.empty((7, d)), nodes, mills, moments, np.empty(14))
 
 
 @njit(**INNER)
@@ -141,7 +143,9 @@ def _multiply_full(row, nodes, mills, n, begin, end):
             nodes[POWER, k] += exponent
             b = h * beta
             nodes[SLOPE, k] += b
-            nodes[BEND, k] += b * beta * r
+            b *= beta
+            nodes[BEND, k] += b * r
+            nodes[TWIST, k] += b * beta * (r * (r + h) - 1.0)
             nodes[STEEP, k] += h * size
             h_i[k] = h
         if i % 8 == 7:
@@ -162,7 +166,9 @@ def _multiply_short(row, nodes, mills, n, begin, end):
             nodes[POWER, k] += exponent
             b = h * beta
             nodes[SLOPE, k] += b
-            nodes[BEND, k] += b * beta * r
+            b *= beta
+            nodes[BEND, k] += b * r
+            nodes[TWIST, k] += b * beta * (r * (r + h) - 1.0)
             nodes[STEEP, k] += h * size
             h_i[k] = h
         if i % 8 == 7:
@@ -182,7 +188,9 @@ def _multiply_far(row, nodes, mills, n, begin, end):
             nodes[DENOMINATOR, k] *= min(h, 1e30)  # eight of them must not overflow
             b = h * beta
             nodes[SLOPE, k] += b
-            nodes[BEND, k] += b * beta * r
+            b *= beta
+            nodes[BEND, k] += b * r
+            nodes[TWIST, k] += b * beta * (r * (r + h) - 1.0)
             nodes[STEEP, k] += h * size
             h_i[k] = h
         if i % 8 == 7:
@@ -199,6 +207,7 @@ def _multiply(row, nodes, mills, n, begin, end, single):
         nodes[POWER, k] = 0.0
         nodes[SLOPE, k] = 0.0
         nodes[BEND, k] = 0.0
+        nodes[TWIST, k] = 0.0
         nodes[STEEP, k] = 0.0
     while begin < end:
         stop = begin + 1
@@ -231,7 +240,7 @@ def evaluate(row, nodes, mills, n, shift, linear, curvature, single):
 
 
 @njit(**SUMS)
-def _add_moments(nodes, mills, n, shift, moments, begin, end):
+def _add_moments(row, nodes, mills, n, shift, moments, begin, end):
     mask = mills.shape[0] - 1
     for i in range(begin, end):
         h_i = mills[i & mask]
@@ -239,9 +248,10 @@ def _add_moments(nodes, mills, n, shift, moments, begin, end):
         for k in range(n):
             term = nodes[WEIGHT, k] * h_i[k]
             plain += term
-            tilted += term * (shift + nodes[OFFSET, k])
+            tilted += term * nodes[OFFSET, k]
         moments[0, i] += plain
-        moments[1, i] += tilted
+        moments[1, i] += tilted + shift * plain
+        moments[2, i] += row[BETA, i] * tilted + row[X, i] * plain if plain > 0.0 else 0.0
 
 
 @njit(**SUMS)
@@ -251,7 +261,7 @@ def _add_products(row, nodes, mills, n, moments, begin, end):
     for i in range(begin, end):
         h_i = mills[i & mask]
         for k in range(n):
-            nodes[DOT, k] += (h_i[k] - moments[2, i]) * row[VECTOR, i]
+            nodes[DOT, k] += (h_i[k] - moments[3, i]) * row[VECTOR, i]
 
 
 @njit(**SUMS)
@@ -264,21 +274,22 @@ def _add_second_moments(row, nodes, mills, n, moments, begin, end):
             x = row[X, i] + row[BETA, i] * nodes[OFFSET, k]
             h = h_i[k]
             r = far(x)[1] if row[IS_FAR, i] > 0.0 else x + h
-            term = nodes[WEIGHT, k] * (h - moments[2, i])
+            term = nodes[WEIGHT, k] * (h - moments[3, i])
             plain += term
             product += term * nodes[DOT, k]
             curvature += nodes[WEIGHT, k] * h * r if h > 0.0 else 0.0
-        moments[3, i] += plain
-        moments[4, i] += product
-        moments[5, i] += curvature
+        moments[4, i] += plain
+        moments[5, i] += product
+        moments[6, i] += curvature
 
 
 @njit(**INNER)
 def add_moments(row, nodes, mills, n, shift, single, moments):
-    """Add the weighted nodes: to row 0 h_i, to row 1 h_i delta, and for second derivatives
+    """Add the weighted nodes: to row 0 h_i, to row 1 h_i delta, to row 2 h_i x_i; then, for second
+    derivatives, to row 4 g_i = h_i - reference_i, to row 5 g_i sum_j g_j VECTOR_j and to row 6
+    h_i (x_i + h_i); row 3 holds the reference.
 
-    to row 3 g_i = h_i - reference_i, to row 4 g_i sum_j g_j VECTOR_j, to row 5 h_i (x_i + h_i);
-    row 2 holds the reference.  After ``evaluate`` of the same nodes, whose products may be lost here.
+    After ``evaluate`` of the same nodes, whose products may be lost here.
     """
     d, kept = moments.shape[1], mills.shape[0]
     second = moments.shape[0] > FIRST_ORDER
@@ -288,7 +299,7 @@ def add_moments(row, nodes, mills, n, shift, single, moments):
         end = min(begin + kept, d)
         if kept < d:
             _multiply(row, nodes, mills, n, begin, end, single)
-        _add_moments(nodes, mills, n, shift, moments, begin, end)
+        _add_moments(row, nodes, mills, n, shift, moments, begin, end)
         if second:
             _add_products(row, nodes, mills, n, moments, begin, end)
     if second:
@@ -301,10 +312,10 @@ def add_moments(row, nodes, mills, n, shift, single, moments):
 
 @njit(**INNER)
 def set_reference(row, moments):
-    """Row 2 of moments: h_i at the centre, so that covariances do not cancel."""
+    """Row 3 of moments: h_i at the centre, so that covariances do not cancel."""
     for i in range(row.shape[1]):
         x = row[X, i]
-        moments[2, i] = far(x)[0] if row[IS_FAR, i] > 0.0 else full(x)[3]
+        moments[3, i] = far(x)[0] if row[IS_FAR, i] > 0.0 else full(x)[3]
 
 
 @njit(**INNER)
@@ -313,6 +324,6 @@ def clear(work):
     for j in range(work.sums.size):
         work.sums[j] = 0.0
     for j in range(work.moments.shape[0]):
-        if j != 2:
+        if j != 3:
             for i in range(work.moments.shape[1]):
                 work.moments[j, i] = 0.0

@@ -22,7 +22,6 @@ from mvnorth._cpu.factor_nodes import (
     VECTOR,
     M,
     V,
-    X,
     allocate,
 )
 from mvnorth._cpu.factor_trapezoid import integrate
@@ -66,8 +65,7 @@ def one_factor(m, scale, v, single, log_prob, rel_error, used, grad_m, grad_c, g
             if grad_v.size:
                 grad_v[b, i] = row[SCALE, i] * (z * h + tilted)
             if grad_c.size:
-                mean = row[X, i] * h + row[BETA, i] * tilted if h > 0.0 else 0.0
-                grad_c[b, i] = -0.5 * row[SCALE, i] * row[SCALE, i] * mean
+                grad_c[b, i] = -0.5 * row[SCALE, i] * row[SCALE, i] * (moments[2, i] / whole)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -90,7 +88,7 @@ def one_factor_hessian(m, scale, v, vector, log_prob, rel_error, used, product, 
         log_prob[b], rel_error[b], used[b], _, whole = integrate(work, np.int64(0))
         mean = 0.0  # of the vector's product with h - reference
         for i in range(d):
-            mean += moments[3, i] / whole * row[VECTOR, i]
+            mean += moments[4, i] / whole * row[VECTOR, i]
         for i in range(d):
-            covariance = moments[4, i] / whole - moments[3, i] / whole * mean
-            product[b, i] = row[SCALE, i] * (covariance - moments[5, i] / whole * row[VECTOR, i])
+            covariance = moments[5, i] / whole - moments[4, i] / whole * mean
+            product[b, i] = row[SCALE, i] * (covariance - moments[6, i] / whole * row[VECTOR, i])
