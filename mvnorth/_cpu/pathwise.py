@@ -1,13 +1,13 @@
 """Reverse sweep through the structured Genz recursion: the gradient of every sample's log weight.
 
-For one sample let a bar denote the derivative of log prod Phi(b_i).  From the last variable to
-the first, with h = phi/Phi and u_i phi(b_i)/phi(y_i) = h(b_i)/h(y_i),
+For one sample let x^ be the derivative of log prod Phi(b_i) in x.  From the last variable to the
+first, with h = phi/Phi and u_i phi(b_i)/phi(y_i) = h(b_i)/h(y_i),
 
     b^_i = h(b_i) (1 + w_i S^_i / h(y_i)),      S^_(i-1) = S^_i - t_i b^_i,      t_i = v_i / L_ii
 
-where x^ stands for x with a bar.  m_i enters through b_i alone; c and v also through L_ii and w_i,
-that is through the running sums s_i of the Cholesky recursion (see ``mvnorth.covariance``).  With
-A_i = L_ii L^_ii = -b^_i b_i and W_i = w_i w^_i = w_i y_i S^_i,
+m_i enters through b_i alone; c and v also through L_ii and w_i, that is through the running sums
+s_i of the Cholesky recursion (see ``mvnorth.covariance``).  With A_i = L_ii L^_ii = -b^_i b_i and
+W_i = w_i w^_i = w_i y_i S^_i,
 
     s^_i   = s^_(i+1) + ((A_i - W_i) - (A_(i+1) + W_(i+1))) / (2 s_i)
     m^_i   = b^_i / L_ii
@@ -44,6 +44,31 @@ def _add(share, g, stats, i):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _through_limits(upper, t, w, S, y, S_bar, b_bar, A, W):
+    """b_bar, A / 2 and W / 2 of one variable; one output a loop, or it is no vector code."""
+    for s in range(BLOCK):
+        b_bar[s] = mills(upper - t * S[s]) * (1.0 + w * S_bar[s] / mills(y[s]))
+    for s in range(BLOCK):
+        A[s] = -0.5 * b_bar[s] * (upper - t * S[s])
+    for s in range(BLOCK):
+        W[s] = 0.5 * w * y[s] * S_bar[s]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _through_sums(recursion, i, S, y, S_bar, s_bar, later, b_bar, A, W):
+    """Put the derivatives in log c_i and v_i in the place of A / 2 and W / 2."""
+    inverse_s, v2_over_c, inverse_diag = recursion[0, i], recursion[1, i], recursion[2, i]
+    w_of_v, s_of_v = recursion[3, i], recursion[4, i]
+    for s in range(BLOCK):
+        s_bar[s] += ((A[s] - W[s]) - later[s]) * inverse_s
+        later[s] = A[s] + W[s]
+    for s in range(BLOCK):
+        A[s] = (A[s] - W[s]) - s_bar[s] * v2_over_c
+    for s in range(BLOCK):
+        W[s] = y[s] * S_bar[s] * w_of_v + s_bar[s] * s_of_v - b_bar[s] * S[s] * inverse_diag
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _sweep(upper, t, w, rank, recursion, S, y, share, work, stats):
     """Add the derivatives of one block to ``stats``; see ``pathwise_sums``."""
     S_bar, s_bar, later = work[0], work[1], work[2]
@@ -52,21 +77,10 @@ def _sweep(upper, t, w, rank, recursion, S, y, share, work, stats):
     fill(s_bar, 0.0)
     fill(later, 0.0)  # (A + W) / 2 of the next variable
     for i in range(rank - 1, -1, -1):
-        limit, ti, wi, before, variable = upper[i], t[i], w[i], S[i], y[i]
-        inverse_s, v2_over_c = recursion[0, i], recursion[1, i]
-        inverse_diag, w_of_v, s_of_v = recursion[2, i], recursion[3, i], recursion[4, i]
+        _through_limits(upper[i], t[i], w[i], S[i], y[i], S_bar, g_m, g_c, g_v)
+        _through_sums(recursion, i, S[i], y[i], S_bar, s_bar, later, g_m, g_c, g_v)
         for s in range(BLOCK):
-            b = limit - ti * before[s]
-            b_bar = mills(b) * (1.0 + wi * S_bar[s] / mills(variable[s]))
-            w_bar = variable[s] * S_bar[s]
-            A = -0.5 * b_bar * b
-            W = 0.5 * wi * w_bar
-            s_bar[s] += ((A - W) - later[s]) * inverse_s
-            later[s] = A + W
-            g_m[s] = b_bar
-            g_c[s] = (A - W) - s_bar[s] * v2_over_c
-            g_v[s] = w_bar * w_of_v + s_bar[s] * s_of_v - b_bar * before[s] * inverse_diag
-            S_bar[s] -= ti * b_bar
+            S_bar[s] -= t[i] * g_m[s]
         _add(share, g_m, stats[0], i)
         _add(share, g_c, stats[1], i)
         _add(share, g_v, stats[2], i)

@@ -1,7 +1,8 @@
 """Derivatives for Sigma = diag(c) + v v^T by differentiating the Genz estimate itself.
 
-The gradient is the exact one of the estimate, whatever its error: for n points and given shifts
-log P is a smooth function, and with weights p_k = prod Phi(b_ik)
+The gradient is the exact one of the estimate, whatever its error: for given points log P is a
+smooth function of m, c and v as long as their order does not change, and with the weights
+p_k = prod_i Phi(b_ik)
 
     grad log P = sum_k p_k grad log p_k / sum_k p_k.
 
@@ -17,6 +18,7 @@ from mvnorth._linalg.one_factor import running_sums
 from mvnorth._methods import structured
 from mvnorth._methods.lattice_rule import (
     CORNER,
+    PART,
     REPLICATES,
     Points,
     fixed_points,
@@ -33,15 +35,14 @@ _CHUNK = 2**22  # entries of the kernel's statistics at a time: 32 MB
 def solve(
     problems: OneFactorProblems, n: int | None, seed: int, wrt: tuple[str, ...], log: bool
 ) -> Derivatives:
-    """Derivatives of log P, or of P, in the ``wrt`` out of "m", "c", "v".
+    """Derivatives of log P, or of P, in those of "m", "c", "v" that ``wrt`` names.
 
     Parameters
     ----------
     problems : with upper limits alone, which are m, > -inf
     n : points, as in ``Budget``; None for ``FIXED_POINTS``
     """
-    points = fixed_points(n).most
-    items = REPLICATES * (1 + points // (REPLICATES * 2048))
+    items = max(REPLICATES, fixed_points(n).most // PART)
     chunk = max(1, _CHUNK // (9 * items * problems.d))
     parts = [
         _solve_chunk(problems.take(slice(k, k + chunk)), n, seed, log)
@@ -58,22 +59,22 @@ def solve(
 
 
 class _Half:
-    """Statistics of one half of the lattices: (rows, R) shifts, parts joined.
+    """Statistics of one half of the lattices.
 
     Attributes
     ----------
     log_sum, log_largest : (rows, R) of the weights
-    stats : (rows, R, 3 names, 3, d) see ``pathwise_sums``
+    stats : (3, rows, R, 3 names, d) sum, sum of absolute values and largest absolute value, see
+        ``pathwise_sums``
     """
 
     def __init__(self, logs: np.ndarray, stats: np.ndarray) -> None:
         self.log_sum = log_sum(logs[..., 0], axis=2)
         self.log_largest = logs[..., 1].max(axis=2)
-        share = np.exp(logs[..., 0] - self.log_sum[:, :, None])
-        stats = stats.reshape(*share.shape, *stats.shape[1:])
-        stats *= share[..., None, None, None]
-        self.stats = stats.sum(axis=2)
-        self.stats[..., 2, :] = stats[..., 2, :].max(axis=2)
+        stats = stats.reshape(*logs.shape[:3], *stats.shape[1:])
+        stats *= np.exp(logs[..., 0] - self.log_sum[:, :, None])[..., None, None, None]
+        sums, sizes, largest = np.moveaxis(stats, 4, 0)
+        self.stats = np.stack([sums.sum(axis=2), sizes.sum(axis=2), largest.max(axis=2)])
 
 
 def _solve_chunk(
@@ -90,48 +91,75 @@ def _solve_chunk(
     def weigh(rows: np.ndarray, points: Points) -> np.ndarray:
         items = rows.size * len(points.shifts) * points.start.size
         stats = np.empty((items, 3, 3, problems.d))
-        kernel = partial(pathwise_sums, *system.kernel_arguments, recursion, stats)
-        logs = points.log_sums(kernel, rows, problems.d * 2e-8)
+        arguments = (*system.kernel_arguments, recursion, stats)
+        logs = points.log_sums(partial(pathwise_sums, *arguments), rows, problems.d * 2e-8)
         halves.append(_Half(logs, stats))
         return logs
 
     estimate = structured.estimate(problems, system, weigh, fixed_points(n), seed)
-    grad, error = _summarise(halves, estimate, log)
+    grad, spread, missed = _summarise(halves, int(estimate.n[0]), log)
     scale = np.stack([1 / system.diag, 1 / c, np.ones_like(c)], axis=1)
+    grad = grad * scale
+    error = (spread + missed) * scale + _missed_by_all(system, missed[:, 0])
+    if not log:
+        prob = np.exp(estimate.log_prob)[:, None, None]
+        grad = grad * prob
+        known = np.isfinite(error)  # what is not stays unknown when P underflows
+        np.multiply(error, prob, where=known, out=error)
+        error += np.finfo(float).tiny
+    error[np.isinf(estimate.rel_error)] = np.inf
     order = np.broadcast_to(system.order[:, None], grad.shape)
     for values in (grad, error):
-        np.put_along_axis(values, order, values * scale, axis=2)
+        np.put_along_axis(values, order, values.copy(), axis=2)
     return estimate, grad, error
 
 
-def _summarise(
-    halves: list[_Half], estimate: Estimate, log: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Gradient and error bound, each (rows, 3 names, d), in the units of the kernel."""
-    n = int(estimate.n[0])
+def _summarise(halves: list[_Half], n: int, log: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """``(gradient, spread, missed)``, each (rows, 3 names, d) in the units of the kernel.
+
+    The gradient is that of log P.  Its error has two parts: what the spread between shifts says,
+    and what all n points may have missed.  Without ``log`` both are errors of the gradient of P,
+    divided by P.
+    """
     logs = np.stack([half.log_sum for half in halves], axis=1)  # (rows, H, R)
     rows, count, replicates = logs.shape
     log_total = log_sum(logs.reshape(rows, -1), axis=1)
     share = np.exp(logs - log_total[:, None, None])[..., None, None]
     sums, sizes, largest = (
-        share * np.stack([half.stats[..., k, :] for half in halves], axis=1) for k in range(3)
-    )  # (rows, H, R, 3, d)
-    grad = sums.sum(axis=(1, 2))
-    size, top = sizes.sum(axis=(1, 2)), largest.max(axis=(1, 2))
-    if log:  # errors of the two sums of a quotient go together
+        share * np.stack([half.stats[k] for half in halves], axis=1) for k in range(3)
+    )
+    grad, size, top = sums.sum(axis=(1, 2)), sizes.sum(axis=(1, 2)), largest.max(axis=(1, 2))
+    if log:  # in a quotient of two sums, what both have in common is no error
         sums = sums - share * grad[:, None, None]
-    each = count * replicates * sums.reshape(rows, -1, *grad.shape[1:])
-    bound = spread_bound(
-        replicates * sums.sum(axis=1), each if count > 1 else each[:, :0]
-    ) if replicates >= REPLICATES else np.full(grad.shape, np.inf)
+    if replicates < REPLICATES:
+        spread = np.full(grad.shape, np.inf)
+    else:
+        each = count * replicates * sums.reshape(rows, -1, *grad.shape[1:])
+        spread = spread_bound(replicates * sums.sum(axis=1), each if count > 1 else each[:, :0])
+    spread += (1e-13 + 1e-14 * grad.shape[-1]) * n * top  # rounding; n * top is above any sum
     carriers = np.divide(size, top, where=top > 0.0, out=np.full(top.shape, float(n)))
     unseen = unseen_share(carriers, n) + CORNER / n
     if log:
         heaviest = np.max([half.log_largest for half in halves], axis=(0, 2))
         unseen += unseen_share(np.exp(log_total - heaviest), n)[:, None, None]
-    error = bound + size * unseen + (1e-13 + 1e-14 * grad.shape[-1]) * n * top
-    error[np.isinf(estimate.rel_error)] = np.inf
-    if not log:
-        scale = np.exp(estimate.log_prob)[:, None, None]
-        grad, error = grad * scale, error * scale + np.finfo(float).tiny
-    return grad, error
+    return grad, spread, np.multiply(unseen, size, where=size > 0.0, out=np.zeros(size.shape))
+
+
+def _missed_by_all(system: structured.System, missed: np.ndarray) -> np.ndarray:
+    """What all points may have missed of the derivatives in c and v, (B, 3 names, d).
+
+    All derivatives in coordinate i are integrals over the face t_i = 0, where those in c_i and
+    v_i are about m_i / (2 Sigma_ii) and v_i m_i / Sigma_ii times the one in m_i.  Only the latter
+    is not overlaid with what other coordinates contribute, so it tells whether the face was seen.
+
+    Parameters
+    ----------
+    missed : (B, d) of the derivative in m_i L_ii
+    """
+    m_bar = missed / system.diag
+    m = np.where(np.isinf(system.upper), 0.0, np.abs(system.upper) * system.diag)
+    multiple = m / (system.c + system.v**2)
+    out = np.zeros((len(m), 3, m.shape[1]))
+    for k, times in ((1, 0.5 * multiple), (2, np.abs(system.v) * multiple)):
+        np.multiply(m_bar, times, where=times > 0.0, out=out[:, k])
+    return out
