@@ -106,7 +106,7 @@ def _solve_chunk(
         grad = grad * prob
         known = np.isfinite(error)  # what is not stays unknown when P underflows
         np.multiply(error, prob, where=known, out=error)
-        error += np.finfo(float).tiny
+    error += np.finfo(float).tiny  # for what underflows
     error[np.isinf(estimate.rel_error)] = np.inf
     order = np.broadcast_to(system.order[:, None], grad.shape)
     for values in (grad, error):
