@@ -30,7 +30,7 @@ PANEL = 16  # rows whose sums stay in the first-level cache; T is padded to a mu
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _lattice(u, z, shift, first, stride):
+def lattice(u, z, shift, first, stride):
     """One coordinate of a shifted rank-1 lattice under the tent transform, inside (0, 1)."""
     for s in range(BLOCK):
         x = (first + stride * s) * z + shift
@@ -39,7 +39,7 @@ def _lattice(u, z, shift, first, stride):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _fill(a, value):
+def fill(a, value):
     for s in range(BLOCK):
         a[s] = value
 
@@ -92,7 +92,7 @@ def _quantiles(q, w, far, y):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _one_sided(acc, upper, u, weight, power, q, w, y):
+def one_sided(acc, upper, u, weight, power, q, w, y):
     """Factor Phi(b) into the weights and draw y below b = upper + acc."""
     far = 0
     for s in range(BLOCK):
@@ -105,7 +105,7 @@ def _one_sided(acc, upper, u, weight, power, q, w, y):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _two_sided(low, high, u, weight, power, q, w, y):
+def two_sided(low, high, u, weight, power, q, w, y):
     """Factor Phi(high) - Phi(low) into the weights and draw y between; ``low`` is overwritten."""
     far = 0
     for s in range(BLOCK):
@@ -133,7 +133,7 @@ def _narrow(low, high, acc, lower, upper):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _renormalise(weight, power):
+def renormalise(weight, power):
     for s in range(BLOCK):
         positive = weight[s] > 0.0
         m, k = split_mantissa(weight[s] if positive else 1.0)
@@ -142,44 +142,74 @@ def _renormalise(weight, power):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def add_weights(weight, power, size, total, largest, top):
+    """``(total, largest, top)`` with the first ``size`` weights added.
+
+    The sum of weights so far is total * 2**top, the largest of them largest * 2**top; top is
+    -inf before there is any.
+    """
+    peak = top
+    for s in range(size):
+        if weight[s] > 0.0 and power[s] > peak:
+            peak = power[s]
+    if peak == -np.inf:
+        return total, largest, top
+    shrink = power_of_two(top - peak)
+    total *= shrink
+    largest *= shrink
+    for s in range(size):
+        w = weight[s] * power_of_two(power[s] - peak)
+        total += w
+        largest = max(largest, w)
+    return total, largest, peak
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def store_logs(out, total, largest, top):
+    """Logs of the results of ``add_weights``."""
+    out[0] = log_scaled(total, top) if total > 0.0 else -np.inf
+    out[1] = log_scaled(largest, top) if total > 0.0 else -np.inf
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _weigh_block(T, lower, upper, rank, attached, z, shift, first, stride, work, sums, y):
     """Weights of one block of samples, left in work[0] (mantissa) and work[1] (power of two)."""
     weight, power, u, q, w = work[0], work[1], work[2], work[3], work[4]
     low, high, extra = work[5], work[6], work[7]
-    _fill(weight, 1.0)
-    _fill(power, 0.0)
+    fill(weight, 1.0)
+    fill(power, 0.0)
     tied = rank  # next row without a variable of its own
     for i in range(rank):
         panel = i - i % PANEL
         if i == panel:
             for k in range(PANEL):
-                _fill(sums[k], 0.0)
+                fill(sums[k], 0.0)
             _subtract_tiles(sums, T, panel, i, min(i + PANEL, rank), y, 0, i)
         elif i % TILE == 0:
             _subtract_tiles(sums, T, panel, i, min(panel + PANEL, rank), y, i - TILE, i)
         acc = sums[i - panel]
         _subtract_row(acc, T[i], y, i - i % TILE, i)
-        _lattice(u, z[i], shift[i], first, stride)
+        lattice(u, z[i], shift[i], first, stride)
         if lower[i] == -np.inf and (tied == lower.size or attached[tied] > i):
-            _one_sided(acc, upper[i], u, weight, power, q, w, y[i])
+            one_sided(acc, upper[i], u, weight, power, q, w, y[i])
         else:
-            _fill(low, -np.inf)
-            _fill(high, np.inf)
+            fill(low, -np.inf)
+            fill(high, np.inf)
             _narrow(low, high, acc, lower[i], upper[i])
             while tied < lower.size and attached[tied] == i:
-                _fill(extra, 0.0)
+                fill(extra, 0.0)
                 _subtract_row(extra, T[tied], y, 0, i)
                 _narrow(low, high, extra, lower[tied], upper[tied])
                 tied += 1
-            _two_sided(low, high, u, weight, power, q, w, y[i])
+            two_sided(low, high, u, weight, power, q, w, y[i])
         if i % TILE == TILE - 1:
-            _renormalise(weight, power)
-    _renormalise(weight, power)
+            renormalise(weight, power)
+    renormalise(weight, power)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def genz_sums(
-    rows, T, lower, upper, rank, attached, z, shifts, start, stride, points, out, begin, end
+    T, lower, upper, rank, attached, rows, z, shifts, start, stride, points, out, begin, end
 ):
     """Sums of weights over parts of shifted lattices, as logarithms.
 
@@ -188,11 +218,11 @@ def genz_sums(
 
     Parameters
     ----------
-    rows : (A,) problems still at work
     T : (B, D, D) unit lower triangular, D a multiple of PANEL
     lower, upper : (B, d) limits of the rows of T; lower is -inf for a one-sided row
     rank : (B,) number of variables; rows beyond it are tied to variable ``attached``
     attached : (B, d) non-decreasing from ``rank`` on
+    rows : (A,) problems still at work
     z : (d,) lattice vector over the number of points
     shifts : (R, d)
     start : (parts,) numerator of the first point of each part
@@ -216,21 +246,6 @@ def genz_sums(
                 T[b], lower[b], upper[b], rank[b], attached[b], z, shift, first, stride,
                 work, sums, y,
             )  # fmt: skip
-            weight, power = work[0], work[1]
             size = min(BLOCK, points - s)
-            peak = top
-            for i in range(size):
-                if weight[i] > 0.0 and power[i] > peak:
-                    peak = power[i]
-            if peak == -np.inf:
-                continue
-            shrink = power_of_two(top - peak)
-            total *= shrink
-            largest *= shrink
-            top = peak
-            for i in range(size):
-                w = weight[i] * power_of_two(power[i] - top)
-                total += w
-                largest = max(largest, w)
-        out[item, 0] = log_scaled(total, top) if total > 0.0 else -np.inf
-        out[item, 1] = log_scaled(largest, top) if total > 0.0 else -np.inf
+            total, largest, top = add_weights(work[0], work[1], size, total, largest, top)
+        store_logs(out[item], total, largest, top)

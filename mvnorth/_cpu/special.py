@@ -1,28 +1,20 @@
 """Phi, its inverse, log Phi and phi/Phi over flat arrays, as vector code."""
 
-import math
-
 import numpy as np
 from numba import njit
 
 from mvnorth._scalar import normal
 from mvnorth._scalar.exp_log import (
     FAST,
-    power_of_two,
     scale_by_power,
 )
 from mvnorth._scalar.normal import (
-    Z_MAX,
-    gauss_parts,
     ndtr_parts,
     quantile_central,
     quantile_tail,
     quantile_w,
-    tail_ratio,
 )
 from mvnorth._tables.normal import QUANTILE_W_MAX
-
-_INV_SQRT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -41,13 +33,7 @@ def log_ndtr(x, out):
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def mills(x, out):
     for i in range(x.size):
-        z = min(abs(x[i]), 1e300)
-        ratio = tail_ratio(z)
-        f, k = gauss_parts(min(z, Z_MAX))
-        positive = scale_by_power(f * _INV_SQRT_2_PI, k) / (1.0 - f * ratio * power_of_two(k))
-        value = positive if x[i] > 0.0 else _INV_SQRT_2_PI / ratio
-        value = -x[i] if x[i] < -1e16 else value  # -x - 1/x + ..., to rounding
-        out[i] = value if x[i] == x[i] else x[i]
+        out[i] = normal.mills(x[i]) if x[i] == x[i] else x[i]
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")

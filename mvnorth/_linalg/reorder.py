@@ -19,7 +19,7 @@ _LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _log_interval(low: float, high: float) -> float:
+def log_interval(low: float, high: float) -> float:
     """log(Phi(high) - Phi(low))."""
     if low == -np.inf:
         f, k = ndtr_parts(high)
@@ -31,7 +31,7 @@ def _log_interval(low: float, high: float) -> float:
 @njit(cache=True, nogil=True, error_model="numpy")
 def _truncated_mean(low: float, high: float) -> float:
     """Mean of a standard normal between two limits; between them whatever the rounding."""
-    log_prob = _log_interval(low, high)
+    log_prob = log_interval(low, high)
     mean = -math.exp(min(-0.5 * high * high - _LOG_SQRT_2_PI - log_prob, 700.0))
     if low > -np.inf:
         mean += math.exp(min(-0.5 * low * low - _LOG_SQRT_2_PI - log_prob, 700.0))
@@ -96,7 +96,7 @@ def _next_row(low, high, mean, left, first, singular, one_sided):
         if left[k] > singular:
             value = (high[k] - mean[k]) / left[k]  # orders one-sided rows as Phi of it does
             if not one_sided:
-                value = _log_interval((low[k] - mean[k]) / left[k], value)
+                value = log_interval((low[k] - mean[k]) / left[k], value)
             if best < 0 or value < smallest:
                 best, smallest = k, value
     return best

@@ -95,6 +95,17 @@ def log_ndtr(x: float) -> float:
 
 
 @njit(fastmath=FAST, forceinline=True, error_model="numpy")
+def mills(x: float) -> float:
+    """phi(x)/Phi(x) for any x but NaN; 1e-15 relative."""
+    z = min(abs(x), _LOG_Z_MAX)
+    ratio = tail_ratio(z)
+    f, k = gauss_parts(min(z, Z_MAX))
+    positive = scale_by_power(f * _INV_SQRT_2_PI, k) / (1.0 - f * ratio * power_of_two(k))
+    value = positive if x > 0.0 else _INV_SQRT_2_PI / ratio
+    return -x if x < -1e16 else value  # -x - 1/x + ..., to rounding
+
+
+@njit(fastmath=FAST, forceinline=True, error_model="numpy")
 def quantile_w(p: float, k: float) -> tuple[float, float]:
     """``(q, w)`` for the probability P = p * 2**k in (0, 1): q = P - 1/2, w = -log(4P(1-P))."""
     probability = p * power_of_two(k)

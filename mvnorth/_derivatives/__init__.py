@@ -1,0 +1,1 @@
+"""Derivatives of orthant probabilities: one way of differentiation a file."""
