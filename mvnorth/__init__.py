@@ -7,7 +7,7 @@
 0.333333333333
 """
 
-from mvnorth import qmc, special
+from mvnorth import covariance, qmc, special
 from mvnorth._api import (
     box,
     box_logprob,
@@ -18,21 +18,29 @@ from mvnorth._api import (
     orthant_logprob,
     orthant_prob,
 )
-from mvnorth._result import OrthantResult, Status
+from mvnorth._gradients import orthant_grad, orthant_hessian
+from mvnorth._result import OrthantGradient, OrthantResult, Status
 from mvnorth._threads import get_num_threads, set_num_threads
+from mvnorth.covariance import OneFactor, delta_matrix
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "OneFactor",
+    "OrthantGradient",
     "OrthantResult",
     "Status",
     "box",
     "box_logprob",
     "box_prob",
     "cdf",
+    "covariance",
+    "delta_matrix",
     "get_num_threads",
     "logcdf",
     "orthant",
+    "orthant_grad",
+    "orthant_hessian",
     "orthant_logprob",
     "orthant_prob",
     "qmc",

@@ -5,10 +5,11 @@ from typing import Any, TypeVar
 
 from numpy.typing import ArrayLike
 
-from mvnorth import _checks, _plan
-from mvnorth._problem import MAX_POINTS, Budget, Problems, Tolerance
+from mvnorth import _arguments, _checks, _plan
+from mvnorth._problem import MAX_POINTS, Budget, OneFactorProblems, Problems, Tolerance
 from mvnorth._result import OrthantResult, wrap
 from mvnorth._run import run
+from mvnorth.covariance import OneFactor
 
 _PARAMETERS = """n : int, optional
         Number of integration points in all, rounded down to what the point set takes (by 11 % at
@@ -16,9 +17,10 @@ _PARAMETERS = """n : int, optional
     rtol, atol : float, optional
         Error asked for, relative to the probability or absolute; one of the two must be met.
         Default: a relative error of 1e-4, or none if ``n`` is given.
-    method : {"auto", "closed_form", "genz"}
-        "auto" uses closed forms for one to three coordinates, takes independent blocks apart and
-        integrates the rest by Genz's method; the others force one method on the whole problem.
+    method : {"auto", "closed_form", "genz", "quadrature"}
+        "auto" uses closed forms for one to three coordinates, takes independent blocks apart,
+        integrates over the common factor where the covariance is diag(c) + v v^T, and takes Genz's
+        method for the rest; the others force one method on the whole problem.
     seed : int
         Seed of the random shifts. The same input and seed give the same bits, whatever the
         number of threads and however a batch is cut."""
@@ -34,7 +36,7 @@ def _document(function: _Function) -> _Function:
 
 
 def _run(
-    problems: Problems,
+    problems: Problems | OneFactorProblems,
     shape: tuple[int, ...],
     points: int | None,
     tolerance: Tolerance | None,
@@ -42,17 +44,19 @@ def _run(
     seed: Any,
     most: int | None = None,
 ) -> OrthantResult:
-    name = _checks.method_name(method, _plan.METHODS)
-    target = tolerance or Tolerance(_checks.DEFAULT_RTOL, 0.0)
+    name = _arguments.method_name(method, _plan.METHODS)
+    target = tolerance or Tolerance(_arguments.DEFAULT_RTOL, 0.0)
     budget = Budget(points, most or MAX_POINTS, target)
-    estimate, methods = run(problems, budget, name, _checks.seed_value(seed))
-    return wrap(estimate, methods, tolerance, shape)
+    estimate, methods = run(
+        problems, budget, name, _arguments.whole_number("seed", seed, at_least=0)
+    )
+    return wrap(estimate, methods, tolerance, shape, problems.upper.dtype)
 
 
 @_document
 def orthant(
     m: ArrayLike,
-    L: ArrayLike,
+    L: ArrayLike | OneFactor,
     n: int | None = None,
     *,
     rtol: float | None = None,
@@ -66,9 +70,11 @@ def orthant(
     ----------
     m : array_like (..., d)
         Means; infinite ones are allowed.
-    L : array_like (d, d) or (..., d, d)
+    L : array_like (d, d) or (..., d, d), or OneFactor
         Lower triangular factor of the covariance, with a diagonal >= 0; zeros on it (a singular
-        covariance) are allowed. Batch axes of m and L broadcast.
+        covariance) are allowed. Or the covariance diag(c) + v v^T as a ``OneFactor``; then means
+        in single precision give results of that precision, in half the time. Batch axes of m and
+        L broadcast.
     {parameters}
 
     Returns
@@ -88,15 +94,15 @@ def orthant(
     status          converged (rtol=0.0001)
     """
     problems, shape = _checks.orthant_problems(m, L)
-    points = _checks.points_count(n)
-    tolerance = _checks.tolerance(rtol, atol, points)
+    points = _arguments.points_count(n)
+    tolerance = _arguments.tolerance(rtol, atol, points)
     return _run(problems, shape, points, tolerance, method, seed)
 
 
 @_document
 def orthant_prob(
     m: ArrayLike,
-    L: ArrayLike,
+    L: ArrayLike | OneFactor,
     n: int | None = None,
     *,
     rtol: float | None = None,
@@ -110,8 +116,8 @@ def orthant_prob(
     ----------
     m : array_like (..., d)
         Means; infinite ones are allowed.
-    L : array_like (d, d) or (..., d, d)
-        Lower triangular factor of the covariance, with a diagonal >= 0.
+    L : array_like (d, d) or (..., d, d), or OneFactor
+        Lower triangular factor of the covariance, with a diagonal >= 0; or diag(c) + v v^T.
     {parameters}
 
     Returns
@@ -132,7 +138,7 @@ def orthant_prob(
 @_document
 def orthant_logprob(
     m: ArrayLike,
-    L: ArrayLike,
+    L: ArrayLike | OneFactor,
     n: int | None = None,
     *,
     rtol: float | None = None,
@@ -146,8 +152,8 @@ def orthant_logprob(
     ----------
     m : array_like (..., d)
         Means; infinite ones are allowed.
-    L : array_like (d, d) or (..., d, d)
-        Lower triangular factor of the covariance, with a diagonal >= 0.
+    L : array_like (d, d) or (..., d, d), or OneFactor
+        Lower triangular factor of the covariance, with a diagonal >= 0; or diag(c) + v v^T.
     {parameters}
 
     Returns
@@ -169,7 +175,7 @@ def box(
     lower: ArrayLike,
     upper: ArrayLike,
     mean: ArrayLike,
-    cov: ArrayLike,
+    cov: ArrayLike | OneFactor,
     n: int | None = None,
     *,
     rtol: float | None = None,
@@ -184,7 +190,7 @@ def box(
     lower, upper : float or array_like (..., d)
         Limits; infinite ones are allowed, a number stands for all coordinates.
     mean : float or array_like (..., d)
-    cov : array_like (d, d) or (..., d, d)
+    cov : array_like (d, d) or (..., d, d), or OneFactor
         Covariance, positive semi-definite; a singular one is allowed.
     {parameters}
 
@@ -200,8 +206,8 @@ def box(
     0.497972
     """
     problems, shape = _checks.box_problems(lower, upper, mean, cov)
-    points = _checks.points_count(n)
-    tolerance = _checks.tolerance(rtol, atol, points)
+    points = _arguments.points_count(n)
+    tolerance = _arguments.tolerance(rtol, atol, points)
     return _run(problems, shape, points, tolerance, method, seed)
 
 
@@ -210,7 +216,7 @@ def box_prob(
     lower: ArrayLike,
     upper: ArrayLike,
     mean: ArrayLike,
-    cov: ArrayLike,
+    cov: ArrayLike | OneFactor,
     n: int | None = None,
     *,
     rtol: float | None = None,
@@ -228,7 +234,7 @@ def box_prob(
     lower, upper : float or array_like (..., d)
         Limits; infinite ones are allowed, a number stands for all coordinates.
     mean : float or array_like (..., d)
-    cov : array_like (d, d) or (..., d, d)
+    cov : array_like (d, d) or (..., d, d), or OneFactor
         Covariance, positive semi-definite; a singular one is allowed.
     {parameters}
 
@@ -252,7 +258,7 @@ def box_logprob(
     lower: ArrayLike,
     upper: ArrayLike,
     mean: ArrayLike,
-    cov: ArrayLike,
+    cov: ArrayLike | OneFactor,
     n: int | None = None,
     *,
     rtol: float | None = None,
@@ -267,7 +273,7 @@ def box_logprob(
     lower, upper : float or array_like (..., d)
         Limits; infinite ones are allowed, a number stands for all coordinates.
     mean : float or array_like (..., d)
-    cov : array_like (d, d) or (..., d, d)
+    cov : array_like (d, d) or (..., d, d), or OneFactor
         Covariance, positive semi-definite; a singular one is allowed.
     {parameters}
 
@@ -287,7 +293,7 @@ def box_logprob(
 def _cdf(
     x: ArrayLike,
     mean: ArrayLike | None,
-    cov: ArrayLike,
+    cov: ArrayLike | OneFactor,
     lower_limit: ArrayLike | None,
     maxpts: int | None,
     abseps: float | None,
@@ -298,15 +304,15 @@ def _cdf(
     upper, means, covariance, lower = _checks.scipy_arguments(x, mean, cov, lower_limit)
     names = ("lower_limit", "x")
     problems, shape = _checks.box_problems(lower, upper, means, covariance, names)
-    most = _checks.points_count(maxpts, "maxpts")
-    tolerance = _checks.tolerance(releps, abseps, None, ("releps", "abseps"))
+    most = _arguments.points_count(maxpts, "maxpts")
+    tolerance = _arguments.tolerance(releps, abseps, None, ("releps", "abseps"))
     return _run(problems, shape, None, tolerance, method, seed, most)
 
 
 def cdf(
     x: ArrayLike,
     mean: ArrayLike | None = None,
-    cov: ArrayLike = 1,
+    cov: ArrayLike | OneFactor = 1,
     allow_singular: bool = True,
     maxpts: int | None = None,
     abseps: float | None = None,
@@ -329,7 +335,7 @@ def cdf(
         Upper limits; in one dimension a vector is a batch.
     mean : array_like (d,) or (..., d), optional
         Default: zero.
-    cov : array_like (d, d) or (..., d, d)
+    cov : array_like (d, d) or (..., d, d), or OneFactor
         Covariance; a number stands for a multiple of the identity, a vector for a diagonal.
     allow_singular : bool
         Accepted for scipy's sake; a singular covariance is always computed.
@@ -361,7 +367,7 @@ def cdf(
 def logcdf(
     x: ArrayLike,
     mean: ArrayLike | None = None,
-    cov: ArrayLike = 1,
+    cov: ArrayLike | OneFactor = 1,
     allow_singular: bool = True,
     maxpts: int | None = None,
     abseps: float | None = None,

@@ -1,51 +1,22 @@
-"""The only place where input is validated.
-
-Every message names the argument, what it got and what it takes.
-"""
+"""Arguments that belong together, checked against each other and made into problems."""
 
 import math
-import operator
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mvnorth._arguments import real_array, square, vector
 from mvnorth._linalg.blocks import connected_blocks
-from mvnorth._problem import Problems, Tolerance
+from mvnorth._problem import OneFactorProblems, Problems
+from mvnorth.covariance import OneFactor
 
-DEFAULT_RTOL = 1e-4
-MAX_N = 10**10  # days of work, and the memory for its partial sums
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def _array(name: str, value: ArrayLike, *, infinite: bool) -> np.ndarray:
-    """``value`` as float64, without NaN, and finite unless infinities mean something."""
-    try:
-        array = np.asarray(value)
-        if np.iscomplexobj(array):
-            raise TypeError("it is complex")
-        array = array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must be an array of real numbers: {error}") from None
-    if np.isnan(array).any():
-        raise ValueError(f"{name} must not contain NaN (found {int(np.isnan(array).sum())})")
-    if not infinite and not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite, it contains infinities")
-    return array
-
-
-def _vector(name: str, value: ArrayLike, *, infinite: bool = True) -> np.ndarray:
-    array = _array(name, value, infinite=infinite)
-    if array.ndim == 0 or array.shape[-1] == 0:
-        raise ValueError(f"{name} must have shape (..., d) with d >= 1, got {array.shape}")
-    return array
-
-
-def _square(name: str, value: ArrayLike) -> np.ndarray:
-    array = _array(name, value, infinite=False)
-    if array.ndim < 2 or array.shape[-1] != array.shape[-2] or array.shape[-1] == 0:
-        raise ValueError(f"{name} must have shape (..., d, d) with d >= 1, got {array.shape}")
-    return array
+def _precision(value: ArrayLike) -> float:
+    """Rounding unit of the numbers as they were given, single precision included."""
+    dtype = np.asarray(value).dtype
+    return max(_EPS, float(np.finfo(dtype).eps)) if dtype.kind == "f" else _EPS
 
 
 def _batch_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -71,12 +42,6 @@ def _factor_rows(factor: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:
     return _rows(factor, batch, 2)
 
 
-def _precision(value: ArrayLike) -> float:
-    """Rounding unit of the numbers as they were given, single precision included."""
-    dtype = np.asarray(value).dtype
-    return max(_EPS, float(np.finfo(dtype).eps)) if dtype.kind == "f" else _EPS
-
-
 def _scaled(
     lower: np.ndarray,
     upper: np.ndarray,
@@ -94,13 +59,41 @@ def _scaled(
             np.ldexp(factor, -power[:, :, None]),
             rounding,
             singular,
+            np.ldexp(1.0, power),
         )
 
 
-def orthant_problems(m: ArrayLike, L: ArrayLike) -> tuple[Problems, tuple[int, ...]]:
+def _one_factor_rows(
+    lower: ArrayLike, upper: np.ndarray, cov: OneFactor, rounding: ArrayLike, batch: tuple[int, ...]
+) -> OneFactorProblems:
+    """Boxes whose limits are rows already; c and v stay one row where they are the same for all."""
+    if math.prod(cov.c.shape[:-1]) == 1:
+        batch = (1,)
+    c, v = _rows(cov.c, batch, 1), _rows(cov.v, batch, 1)
+    errors = np.broadcast_to(np.asarray(rounding, dtype=np.float64), upper.shape[:1])
+    return OneFactorProblems(np.broadcast_to(lower, upper.shape), upper, c, v, errors)
+
+
+def orthant_problems(
+    m: ArrayLike, L: ArrayLike | OneFactor
+) -> tuple[Problems | OneFactorProblems, tuple[int, ...]]:
     """Pr(t >= 0) for t ~ N(m, L L^T) as boxes, and the batch shape of the result."""
-    means = _vector("m", m)
-    factor = _square("L", L)
+    if isinstance(L, OneFactor):
+        means = vector("m", m)
+        if means.shape[-1] != L.d:
+            raise ValueError(
+                f"m and L differ in dimension: m has {means.shape}, the OneFactor {L.c.shape}"
+            )
+        batch = _batch_shape(m=means.shape[:-1], L=L.c.shape[:-1])
+        single = np.asarray(m).dtype in (np.float16, np.float32)
+        upper = _rows(means.astype(np.float32 if single else np.float64), batch, 1)
+        return _one_factor_rows(-np.inf, upper, L, 0.0, batch), batch
+    return factor_problems(m, L)
+
+
+def factor_problems(m: ArrayLike, L: ArrayLike) -> tuple[Problems, tuple[int, ...]]:
+    """Like ``orthant_problems``, for a factor given as a matrix."""
+    means, factor = vector("m", m), square("L", L)
     d = means.shape[-1]
     if factor.shape[-1] != d:
         raise ValueError(f"m and L differ in dimension: m has {means.shape}, L has {factor.shape}")
@@ -123,19 +116,18 @@ def box_problems(
     lower: ArrayLike,
     upper: ArrayLike,
     mean: ArrayLike,
-    cov: ArrayLike,
+    cov: ArrayLike | OneFactor,
     names: tuple[str, str] = ("lower", "upper"),
-) -> tuple[Problems, tuple[int, ...]]:
+) -> tuple[Problems | OneFactorProblems, tuple[int, ...]]:
     """Pr(lower <= X <= upper) for X ~ N(mean, cov) as boxes, and the batch shape.
 
     ``names`` are what the caller calls its limits.
     """
-    covariance = _square("cov", cov)
-    precision = _precision(cov)
+    covariance = cov.c[..., None, :] if isinstance(cov, OneFactor) else square("cov", cov)
     d = covariance.shape[-1]
     limits = []
     for name, value in zip((*names, "mean"), (lower, upper, mean), strict=True):
-        array = _array(name, value, infinite=name != "mean")
+        array = real_array(name, value, infinite=name != "mean")
         if array.ndim == 0:
             array = np.full(d, array)
         if array.shape[-1] != d:
@@ -154,8 +146,6 @@ def box_problems(
             f"{names[0]} must not exceed {names[1]}: coordinate {column} has "
             f"{names[0]} {low[row, column]:g} > {names[1]} {high[row, column]:g}"
         )
-    factor = _factor_rows(_covariance_factor(covariance, precision), batch)
-    singular = math.sqrt(8 * d * precision)  # variances are known to rounding, not deviations
     # What centring rounds off counts against the width that is left.
     finite = np.isfinite(low) & np.isfinite(high) & (low < high)
     size = np.maximum(np.maximum(np.abs(low), np.abs(high)), np.abs(centre))
@@ -163,7 +153,13 @@ def box_problems(
         low_centred, high_centred = low - centre, high - centre
         width = high_centred - low_centred
         lost = np.divide(_EPS * size, width, where=finite, out=np.zeros_like(low))
-    return _scaled(low_centred, high_centred, factor, lost.sum(axis=1), singular), batch
+    rounding = lost.sum(axis=1)
+    if isinstance(cov, OneFactor):
+        return _one_factor_rows(low_centred, high_centred, cov, rounding, batch), batch
+    precision = _precision(cov)
+    factor = _factor_rows(_covariance_factor(covariance, precision), batch)
+    singular = math.sqrt(8 * d * precision)  # variances are known to rounding, not deviations
+    return _scaled(low_centred, high_centred, factor, rounding, singular), batch
 
 
 def _covariance_factor(cov: np.ndarray, precision: float) -> np.ndarray:
@@ -211,27 +207,31 @@ def _semidefinite_factor(corr: np.ndarray, precision: float) -> np.ndarray:
 
 
 def scipy_arguments(
-    x: ArrayLike, mean: ArrayLike | None, cov: ArrayLike, lower_limit: ArrayLike | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    x: ArrayLike,
+    mean: ArrayLike | None,
+    cov: ArrayLike | OneFactor,
+    lower_limit: ArrayLike | None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | OneFactor, np.ndarray]:
     """x, mean, cov and lower limit as ``scipy.stats.multivariate_normal.cdf`` reads them.
 
     A number for ``cov`` means that multiple of the identity, a vector a diagonal; the dimension
     comes from ``mean``, else from ``cov``; in one dimension a vector ``x`` is a batch.
     """
-    covariance = _array("cov", cov, infinite=False)
+    covariance = cov if isinstance(cov, OneFactor) else real_array("cov", cov, infinite=False)
     if mean is None:
-        d = covariance.shape[-1] if covariance.ndim else 1
+        if isinstance(covariance, OneFactor):
+            d = covariance.d
+        else:
+            d = covariance.shape[-1] if covariance.ndim else 1
         means = np.zeros(d)
     else:
-        means = np.atleast_1d(_array("mean", mean, infinite=False))
+        means = np.atleast_1d(real_array("mean", mean, infinite=False))
         d = means.shape[-1]
-    if covariance.ndim == 0:
-        covariance = covariance * np.eye(d)
-    elif covariance.ndim == 1:
-        covariance = np.diag(covariance)
+    if not isinstance(covariance, OneFactor) and covariance.ndim < 2:
+        covariance = covariance * np.eye(d) if covariance.ndim == 0 else np.diag(covariance)
 
     def points(name: str, value: ArrayLike) -> np.ndarray:
-        array = _array(name, value, infinite=True)
+        array = real_array(name, value, infinite=True)
         if d == 1 and (array.ndim == 0 or array.shape[-1] != 1 or array.ndim == 1):
             return array[..., None]
         return array
@@ -240,47 +240,19 @@ def scipy_arguments(
     return points("x", x), means, covariance, low
 
 
-def points_count(n: Any, name: str = "n") -> int | None:
-    """``n`` as an int >= 1, or None."""
-    if n is None:
-        return None
+def differentiable(problems: OneFactorProblems) -> OneFactorProblems:
+    """Problems whose derivatives exist: no mean is -inf."""
+    if (problems.upper == -np.inf).any():
+        raise ValueError("m must be > -inf for derivatives: with -inf the probability is zero")
+    return problems
+
+
+def like_rows(name: str, value: ArrayLike, batch: tuple[int, ...], d: int) -> np.ndarray:
+    """A vector for every row of a batch, (B, d)."""
+    array = vector(name, value, infinite=False)
     try:
-        count = int(n) if isinstance(n, float) and n.is_integer() else operator.index(n)
-    except TypeError:
-        raise TypeError(f"{name} must be a whole number of points or None, got {n!r}") from None
-    if count < 1:
-        raise ValueError(f"{name} must be at least 1, got {count}")
-    if count > MAX_N:
-        raise ValueError(f"{name} must be at most {MAX_N}, got {count}")
-    return count
-
-
-def tolerance(
-    rtol: float | None,
-    atol: float | None,
-    n: int | None,
-    names: tuple[str, str] = ("rtol", "atol"),
-) -> Tolerance | None:
-    """The tolerance asked for; None where ``n`` alone decides."""
-    for name, value in zip(names, (rtol, atol), strict=True):
-        if value is not None and not (isinstance(value, (int, float, np.number)) and value >= 0):
-            raise ValueError(f"{name} must be a number >= 0 or None, got {value!r}")
-    if rtol is None and atol is None:
-        return Tolerance(DEFAULT_RTOL, 0.0) if n is None else None
-    return Tolerance(float(rtol or 0.0), float(atol or 0.0))
-
-
-def method_name(method: Any, methods: tuple[str, ...]) -> str:
-    if method not in methods:
-        raise ValueError(f"method must be one of {', '.join(map(repr, methods))}, got {method!r}")
-    return str(method)
-
-
-def seed_value(seed: Any) -> int:
-    try:
-        value = operator.index(seed)
-    except TypeError:
-        raise TypeError(f"seed must be a whole number, got {seed!r}") from None
-    if value < 0:
-        raise ValueError(f"seed must be at least 0, got {value}")
-    return value
+        return _rows(np.broadcast_to(array, (*batch, d)), batch, 1)
+    except ValueError:
+        raise ValueError(
+            f"{name} must have shape (..., {d}) to go with a batch {batch}, got {array.shape}"
+        ) from None

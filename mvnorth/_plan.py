@@ -1,8 +1,9 @@
 """Which method suits which part of a problem.
 
 Coordinates without limits, or without variance, drop out.  What is left falls apart into blocks
-of coordinates that are independent of each other: a block of one to three has a closed form,
-any other is integrated by Genz's method.
+of coordinates that are independent of each other: a block of one or two has a closed form; one with
+a single common factor is integrated over that; any other block of three has a closed form, and
+what is then left is integrated by Genz's method.
 """
 
 from collections.abc import Iterator
@@ -11,22 +12,37 @@ from dataclasses import dataclass
 import numpy as np
 
 from mvnorth._linalg.blocks import connected_blocks
-from mvnorth._problem import Problems
+from mvnorth._problem import OneFactorProblems, Problems
 
-METHODS = ("auto", "closed_form", "genz")
+METHODS = ("auto", "closed_form", "genz", "quadrature")
 CLOSED_FORM_MAX = 3
 
 
 def block_method(d: int, method: str) -> str:
-    """The method for a block of d coordinates."""
-    if method == "genz" or (method == "auto" and d > CLOSED_FORM_MAX):
+    """The method for a block of d coordinates without a common factor, or with d <= 2."""
+    if may_be_sampled(d, method):
         return "genz"
+    if method == "quadrature":
+        raise ValueError(
+            "method='quadrature' takes covariances diag(c) + v v^T, which this one is not; "
+            "use method='auto' or 'genz'"
+        )
     if d > CLOSED_FORM_MAX:
         raise ValueError(
             f"method='closed_form' takes blocks of at most {CLOSED_FORM_MAX} dependent "
             f"coordinates, got {d}; use method='auto' or 'genz'"
         )
     return "closed_form"
+
+
+def may_be_sampled(d: int, method: str) -> bool:
+    """Whether random points may be spent on a block of d coordinates."""
+    return method == "genz" or (method == "auto" and d > CLOSED_FORM_MAX)
+
+
+def may_have_one_factor(d: int, method: str) -> bool:
+    """Whether it is worth looking for a common factor in a block of d coordinates."""
+    return method == "quadrature" or (method == "auto" and d > 2)
 
 
 @dataclass(frozen=True)
@@ -41,11 +57,13 @@ class Piece:
     same_zeros: bool
 
 
-def impossible(problems: Problems) -> np.ndarray:
+def impossible(problems: Problems | OneFactorProblems) -> np.ndarray:
     """Rows whose probability is exactly 0: an empty interval, or a constant outside its limits."""
-    constant = ~problems.factor.any(axis=2)
     empty = problems.lower == problems.upper  # includes both limits at the same infinity
     empty |= (problems.lower == np.inf) | (problems.upper == -np.inf)
+    if isinstance(problems, OneFactorProblems):
+        return np.asarray(empty.any(axis=1))
+    constant = ~problems.factor.any(axis=2)
     outside = (problems.lower > 0) | (problems.upper < 0)
     return np.asarray(np.where(constant, outside, empty).any(axis=1))
 

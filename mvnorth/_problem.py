@@ -20,6 +20,7 @@ class Problems:
     rounding : (B,) relative error that rounding of the limits brings
     singular : relative standard deviation below which a coordinate counts as determined by
         others: the rounding level of where A came from
+    scale : (1 or B, d) powers of two by which limits and rows of A have been divided
     """
 
     lower: np.ndarray
@@ -27,6 +28,7 @@ class Problems:
     factor: np.ndarray
     rounding: np.ndarray
     singular: float
+    scale: np.ndarray
 
     @property
     def size(self) -> int:
@@ -44,7 +46,8 @@ class Problems:
         Columns of A may only be dropped where all rows have them zero whatever the batch: sums
         over fewer columns round differently.
         """
-        factor = self.factor if self.factor.shape[0] == 1 else self.factor[rows]
+        shared = self.factor.shape[0] == 1
+        factor, scale = (a if shared else a[rows] for a in (self.factor, self.scale))
         lower, upper = self.lower[rows], self.upper[rows]
         if coordinates is not None:
             factor = factor[:, coordinates]
@@ -52,7 +55,8 @@ class Problems:
                 factor = factor[:, :, factor.any(axis=(0, 1))]
             factor = np.ascontiguousarray(factor)
             lower, upper = lower[:, coordinates], upper[:, coordinates]
-        return Problems(lower, upper, factor, self.rounding[rows], self.singular)
+            scale = scale[:, coordinates]
+        return Problems(lower, upper, factor, self.rounding[rows], self.singular, scale)
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,8 @@ class OneFactorProblems:
 
     Attributes
     ----------
-    lower, upper : (B, d) limits, infinite ones allowed
+    lower, upper : (B, d) limits, infinite ones allowed; upper may be in single precision, which
+        asks for results of that accuracy
     c, v : (1 or B, d) one for all rows, or one each; c > 0
     rounding : (B,) relative error that rounding of the limits, or of c and v, brings
     """
@@ -84,6 +89,22 @@ class OneFactorProblems:
         """The same problems for some rows."""
         c, v = (a if a.shape[0] == 1 else a[rows] for a in (self.c, self.v))
         return OneFactorProblems(self.lower[rows], self.upper[rows], c, v, self.rounding[rows])
+
+    def dense(self) -> Problems:
+        """The same problems with a factor as a matrix, (.., d, d + 1): A = [diag(sqrt(c)), v]."""
+        d = self.d
+        factor = np.zeros((*self.c.shape, d + 1))
+        factor[:, np.arange(d), np.arange(d)] = np.sqrt(self.c)
+        factor[:, :, d] = self.v
+        upper = self.upper.astype(np.float64)
+        singular = 8 * d * float(np.finfo(np.float64).eps)
+        scale = np.ones(self.c.shape)
+        return Problems(np.array(self.lower), upper, factor, self.rounding, singular, scale)
+
+    def double(self) -> "OneFactorProblems":
+        """The same problems in double precision."""
+        upper = self.upper.astype(np.float64)
+        return OneFactorProblems(self.lower, upper, self.c, self.v, self.rounding)
 
 
 @dataclass(frozen=True)

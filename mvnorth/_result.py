@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mvnorth._problem import Estimate, Tolerance
+from mvnorth._problem import Derivatives, Estimate, Tolerance
 
 
 class Status(IntEnum):
@@ -58,6 +58,36 @@ class OrthantResult:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True, eq=False)
+class OrthantGradient:
+    """A probability and its derivatives; arrays of the batch shape, and one axis more for vectors.
+
+    Attributes
+    ----------
+    prob, log_prob : the probability and its logarithm, ``(...)``
+    rel_error : bound on the relative error of the probability at about 99 % confidence
+    log : whether the derivatives are those of ``log_prob`` rather than of ``prob``
+    grad_m, grad_c, grad_v : derivatives ``(..., d)``, None where not asked for
+    grad_m_error, grad_c_error, grad_v_error : bounds on their absolute errors, entry by entry, at
+        the same confidence
+    n : integration points or nodes used
+    method : what computed it
+    """
+
+    prob: Any
+    log_prob: Any
+    rel_error: Any
+    log: bool
+    n: Any
+    method: str
+    grad_m: Any = None
+    grad_c: Any = None
+    grad_v: Any = None
+    grad_m_error: Any = None
+    grad_c_error: Any = None
+    grad_v_error: Any = None
+
+
 def _asked(tolerance: tuple[float, float] | None) -> str:
     rtol, atol = tolerance or (0.0, 0.0)
     terms = [f"rtol={rtol:g}"] * (rtol > 0 or atol == 0) + [f"atol={atol:g}"] * (atol > 0)
@@ -97,13 +127,48 @@ def _describe_batch(result: OrthantResult) -> str:
     return "\n".join(lines)
 
 
+def _finite(log_prob: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Logarithms in ``dtype``; what is finite stays so."""
+    if dtype == np.float64:
+        return log_prob
+    lowest = float(np.finfo(dtype).min)
+    return np.where(log_prob > -np.inf, np.maximum(log_prob, lowest), log_prob).astype(dtype)
+
+
+def wrap_gradient(
+    found: Derivatives, log: bool, method: str, shape: tuple[int, ...], dtype: np.dtype
+) -> OrthantGradient:
+    """An ``OrthantGradient`` of the batch shape."""
+    estimate = found.estimate
+
+    def shaped(column: np.ndarray) -> Any:
+        return column.reshape(shape) if shape else column[0].item()
+
+    arrays = {f"grad_{name}": a.reshape(*shape, a.shape[1]) for name, a in found.grad.items()}
+    for name, a in found.error.items():
+        arrays[f"grad_{name}_error"] = a.reshape(*shape, a.shape[1])
+    return OrthantGradient(
+        prob=shaped(np.exp(estimate.log_prob).astype(dtype)),
+        log_prob=shaped(_finite(estimate.log_prob, dtype)),
+        rel_error=shaped(estimate.rel_error),
+        log=log,
+        n=shaped(estimate.n),
+        method=method,
+        **arrays,
+    )
+
+
 def wrap(
     estimate: Estimate,
     methods: np.ndarray,
     tolerance: Tolerance | None,
     shape: tuple[int, ...],
+    dtype: np.dtype,
 ) -> OrthantResult:
-    """An ``OrthantResult`` of the batch shape, or of numbers where that is ``()``."""
+    """An ``OrthantResult`` of the batch shape, or of numbers where that is ``()``.
+
+    ``dtype`` is that of ``prob`` and ``log_prob``.
+    """
     prob = np.exp(estimate.log_prob)
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.minimum(prob * estimate.rel_error, 1.0)
@@ -119,8 +184,8 @@ def wrap(
         return column.reshape(shape) if shape else column[0].item()
 
     return OrthantResult(
-        prob=shaped(prob),
-        log_prob=shaped(estimate.log_prob),
+        prob=shaped(prob.astype(dtype)),
+        log_prob=shaped(_finite(estimate.log_prob, dtype)),
         error=shaped(error),
         rel_error=shaped(estimate.rel_error),
         n=shaped(estimate.n),

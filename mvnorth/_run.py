@@ -3,12 +3,15 @@
 import numpy as np
 
 from mvnorth import _plan
-from mvnorth._problem import Budget, Estimate, Problems
+from mvnorth._linalg.one_factor import recognise
+from mvnorth._problem import Budget, Estimate, OneFactorProblems, Problems
 
 _ROUNDING = 1e-15
 
 
-def run(problems: Problems, budget: Budget, method: str, seed: int) -> tuple[Estimate, np.ndarray]:
+def run(
+    problems: Problems | OneFactorProblems, budget: Budget, method: str, seed: int
+) -> tuple[Estimate, np.ndarray]:
     """Estimates of a batch, and the name of the method for each row."""
     size = problems.size
     estimate = Estimate(np.zeros(size), np.full(size, _ROUNDING), np.zeros(size, dtype=np.int64))
@@ -20,18 +23,24 @@ def run(problems: Problems, budget: Budget, method: str, seed: int) -> tuple[Est
     if not rest.size:
         return estimate, _labels(used)
     estimate.rel_error[rest] += problems.rounding[rest]
-    for piece in _plan.pieces(problems.take(rest), split=method != "genz"):
-        rows = rest[piece.rows]
-        sampled = sum(_plan.block_method(block.size, method) == "genz" for block in piece.blocks)
-        share = budget.divided(max(1, sampled))
-        for block in piece.blocks:
-            factor = problems.take(rows, block, piece.same_zeros)
-            part, names = _run_block(factor, share, method, seed)
-            estimate.log_prob[rows] += part.log_prob
-            estimate.rel_error[rows] += part.rel_error * (1.0 + estimate.rel_error[rows])
-            estimate.n[rows] += part.n
-            for k, name in enumerate(_plan.METHODS):
-                used[k, rows] |= names == name
+
+    def multiply(rows: np.ndarray, part: Estimate, names: np.ndarray) -> None:
+        estimate.log_prob[rows] += part.log_prob
+        estimate.rel_error[rows] += part.rel_error * (1.0 + estimate.rel_error[rows])
+        estimate.n[rows] += part.n
+        for k, name in enumerate(_plan.METHODS):
+            used[k, rows] |= names == name
+
+    if isinstance(problems, OneFactorProblems):
+        multiply(rest, *_run_one_factor(problems.take(rest), budget, method, seed))
+    else:
+        for piece in _plan.pieces(problems.take(rest), split=method != "genz"):
+            rows = rest[piece.rows]
+            sampled = sum(_plan.may_be_sampled(block.size, method) for block in piece.blocks)
+            share = budget.divided(max(1, sampled))
+            for block in piece.blocks:
+                factor = problems.take(rows, block, piece.same_zeros)
+                multiply(rows, *_run_block(factor, share, method, seed))
     # A logarithm is known to rounding of its own size, which is relative to the probability.
     estimate.rel_error[rest] += _ROUNDING * np.abs(estimate.log_prob[rest])
     return estimate, _labels(used)
@@ -47,24 +56,76 @@ def _labels(used: np.ndarray) -> np.ndarray:
     return np.array(table)[codes]
 
 
+def _run_one_factor(
+    problems: OneFactorProblems, budget: Budget, method: str, seed: int
+) -> tuple[Estimate, np.ndarray]:
+    if method == "closed_form":
+        return _run_block(problems.dense(), budget, method, seed)
+    if method == "genz":
+        from mvnorth._methods import structured
+
+        estimate, name = structured.solve(problems, budget, seed), "genz"
+    else:
+        from mvnorth._methods import quadrature
+
+        estimate, name = quadrature.solve(problems), "quadrature"
+    return estimate, np.full(problems.size, name)
+
+
 def _run_block(
     problems: Problems, budget: Budget, method: str, seed: int
 ) -> tuple[Estimate, np.ndarray]:
-    name = _plan.block_method(problems.d, method)
-    used = np.full(problems.size, name, dtype="<U24")
+    size = problems.size
+    estimate = Estimate(np.empty(size), np.empty(size), np.empty(size, dtype=np.int64))
+    used = np.empty(size, dtype="<U24")
+
+    def keep(rows: np.ndarray, part: Estimate, name: str, of_part: np.ndarray) -> None:
+        estimate.replace(rows, part, of_part)
+        used[rows] = name
+
+    factored = np.zeros(size, dtype=bool)
+    if _plan.may_have_one_factor(problems.d, method):
+        factored, found = with_one_factor(problems)
+        if found is not None:
+            from mvnorth._methods import quadrature
+
+            part = quadrature.solve(found)
+            part.rel_error[:] += found.rounding
+            keep(np.flatnonzero(factored), part, "quadrature", np.arange(found.size))
+    rest = np.flatnonzero(~factored)
+    if rest.size:
+        name = _plan.block_method(problems.d, method)
+        part = _solve_rest(name, problems.take(rest), budget, seed)
+        keep(rest, part, name, np.arange(rest.size))
+    short = np.flatnonzero(~budget.tolerance.met(estimate.log_prob, estimate.rel_error))
+    short = short[used[short] != "genz"]
+    if method == "auto" and short.size:  # close to singular: see whether points do better
+        other = _solve_rest("genz", problems.take(short), budget, seed)
+        better = other.rel_error < estimate.rel_error[short]
+        keep(short[better], other, "genz", better)
+    return estimate, used
+
+
+def _solve_rest(name: str, problems: Problems, budget: Budget, seed: int) -> Estimate:
     if name == "genz":
         from mvnorth._methods import genz
 
-        return genz.solve(problems, budget, seed), used
+        return genz.solve(problems, budget, seed)
     from mvnorth._methods import closed_form
 
-    estimate = closed_form.solve(problems)
-    short = np.flatnonzero(~budget.tolerance.met(estimate.log_prob, estimate.rel_error))
-    if method == "auto" and short.size:  # close to singular: see whether points do better
-        from mvnorth._methods import genz
+    return closed_form.solve(problems)
 
-        other = genz.solve(problems.take(short), budget, seed)
-        better = other.rel_error < estimate.rel_error[short]
-        estimate.replace(short[better], other, better)
-        used[short[better]] = "genz"
-    return estimate, used
+
+def with_one_factor(problems: Problems) -> tuple[np.ndarray, OneFactorProblems | None]:
+    """Which rows have a covariance diag(c) + v v^T, and those rows as such problems."""
+    c, v, error = recognise(problems.factor)
+    rows = np.broadcast_to(np.isfinite(error), problems.size)
+    if not rows.any():
+        return rows, None
+    if len(c) > 1:
+        c, v, error = c[rows], v[rows], error[rows]
+    lower, upper = problems.lower[rows], problems.upper[rows]
+    # How far limits cut into the tail, in deviations: log P changes with its square.
+    depth = np.max(np.maximum(lower, -upper) / np.sqrt(c + v * v), axis=1, initial=0.0)
+    rounding = error * (1.0 + depth**2)
+    return rows, OneFactorProblems(lower, upper, c, v, rounding)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mvnorth import _checks
+from mvnorth import _arguments
 from mvnorth._linalg.one_factor import cholesky, dense_cholesky
 
 __all__ = ["OneFactor", "StructuredCholesky", "delta_matrix"]
@@ -62,7 +62,7 @@ class OneFactor:
     """
 
     def __init__(self, c: ArrayLike, v: ArrayLike) -> None:
-        self.c, self.v = _checks.one_factor(c, v)
+        self.c, self.v = _arguments.one_factor(c, v)
 
     @classmethod
     def exact(cls, classes: int) -> "OneFactor":
@@ -75,7 +75,7 @@ class OneFactor:
         array([[2., 1.],
                [1., 2.]])
         """
-        size = _checks.whole_number("classes", classes, at_least=2) - 1
+        size = _arguments.whole_number("classes", classes, at_least=2) - 1
         return cls(np.ones(size), np.ones(size))
 
     @classmethod
@@ -89,8 +89,8 @@ class OneFactor:
         array([[1.  , 0.25],
                [0.25, 1.  ]])
         """
-        size = _checks.whole_number("d", d, at_least=1)
-        common = _checks.correlation("rho", rho)
+        size = _arguments.whole_number("d", d, at_least=1)
+        common = _arguments.correlation("rho", rho)
         return cls(np.full(size, 1.0 - common), np.full(size, np.sqrt(common)))
 
     @property
@@ -137,8 +137,8 @@ def delta_matrix(classes: int, y: int) -> Any:
     array([[-1.,  1.,  0.],
            [ 0.,  1., -1.]])
     """
-    size = _checks.whole_number("classes", classes, at_least=2)
-    label = _checks.whole_number("y", y, at_least=0)
+    size = _arguments.whole_number("classes", classes, at_least=2)
+    label = _arguments.whole_number("y", y, at_least=0)
     if label >= size:
         raise ValueError(f"y must be below classes={size}, got {label}")
     D = -np.delete(np.eye(size), label, axis=0)

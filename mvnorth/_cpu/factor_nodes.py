@@ -11,6 +11,7 @@ and the rest neither underflows nor loses digits however far out they are.
 
 import math
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -22,7 +23,7 @@ NODES = 32  # at most at a time; every number of nodes is a multiple of 8
 _KEPT = 16384  # coordinates whose phi/Phi are kept; of more they are faster computed twice
 _INV_SQRT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
 # How kernels inside kernels are compiled: nothing calls them from Python, which halves the time.
-INNER = {
+INNER: dict[str, Any] = {
     "cache": True, "nogil": True, "fastmath": FAST, "error_model": "numpy",
     "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
 }  # fmt: skip

@@ -132,7 +132,8 @@ def panels(work, place):
         f_new, g_new = parts[0] + parts[1], parts[2] + parts[3]
         whole += f_new - f
         steep += g_new - g
-        settled = abs(f_new - f) <= tolerance * whole and abs(g_new - g) <= tolerance * steep
+        settled = abs(f_new - f) <= tolerance * whole
+        settled &= abs(g_new - g) <= 0.01 * tolerance * steep
         if settled or evaluations > _PANELS:
             sums[TOTAL] += f_new
             sums[STEEP_TOTAL] += g_new

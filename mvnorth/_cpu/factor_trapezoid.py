@@ -66,6 +66,7 @@ _LEVELS = 3  # halvings of the step
 _SKEW = 1.2  # how much faster than the skewness asks for the map grows in its tails
 _EXTENSIONS = 20  # on either side, by eight nodes
 _STEEP_SLOPE = 3.0  # in widths, half a step from the mode, where it is 0.3 for a normal density
+_HOPELESS = 0.01  # relative rounding error of the integrand
 _EPS = 2.0**-52
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -271,6 +272,25 @@ def _trapezoid(work, place, noise):
 
 
 @njit(**INNER)
+def _mode_alone(work, place):
+    """All weight on the mode, for exponents so large that no two nodes can be compared.
+
+    What is lost is far below the rounding of log P.
+    """
+    nodes, n = work.nodes, np.int64(8)
+    for k in range(n):
+        nodes[OFFSET, k] = 0.0
+    linear, curvature, single = place.linear, place.curvature, place.single
+    evaluate(work.row, nodes, work.mills, n, 0.0, linear, curvature, single)
+    for k in range(n):
+        nodes[WEIGHT, k] = nodes[NUMERATOR, k] / n
+        work.sums[TOTAL] += nodes[WEIGHT, k]
+    if work.moments.shape[1]:
+        add_moments(work.row, nodes, work.mills, n, 0.0, single, work.moments)
+    return nodes[POWER, 0]
+
+
+@njit(**INNER)
 def integrate(work, single):
     """``(log_prob, rel_error, used, z, whole)`` of the row; moments are to be divided by whole."""
     z, width, skew, size = _find_mode(work.row)
@@ -283,12 +303,15 @@ def integrate(work, single):
     place = Place(z, width, a, tau, linear, curvature, single)
     clear(work)
     noise = _EPS * width * (size + abs(z))
-    step, error, used, top = _trapezoid(work, place, noise)
-    factor = step * width
-    if error == np.inf:
-        error, more, top = panels(work, place)
-        used += more
-        factor = 1.0
+    if noise > _HOPELESS:
+        error, used, top, factor = np.inf, 8, _mode_alone(work, place), width
+    else:
+        step, error, used, top = _trapezoid(work, place, noise)
+        factor = step * width
+        if error == np.inf:
+            error, more, top = panels(work, place)
+            used += more
+            factor = 1.0
     whole = work.sums[TOTAL]
     log_prob = log_scaled(whole * factor, top) + constant - _HALF_LOG_2_PI
     d = work.row.shape[1]

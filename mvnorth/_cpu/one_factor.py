@@ -38,7 +38,9 @@ def _load(row, m, scale, v, b):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def one_factor(m, scale, v, single, log_prob, rel_error, used, grad_m, grad_c, grad_v, begin, end):
+def one_factor(
+    m, scale, v, single, largest, log_prob, rel_error, used, grad_m, grad_c, grad_v, begin, end
+):
     """Log probabilities, and derivatives of them, of rows [begin, end).
 
     Parameters
@@ -47,6 +49,7 @@ def one_factor(m, scale, v, single, log_prob, rel_error, used, grad_m, grad_c, g
     scale : (1 or B, d) 1/sqrt(c)
     v : (1 or B, d), as many as scale
     single : 1 for an accuracy of 1e-7 rather than 1e-14
+    largest : to which derivatives are cut off
     log_prob, rel_error, used : (B,) results; rel_error is that of the probability
     grad_m, grad_c, grad_v : (B, d) derivatives of log_prob, or (0, 0) where not wanted
     """
@@ -61,11 +64,13 @@ def one_factor(m, scale, v, single, log_prob, rel_error, used, grad_m, grad_c, g
             h = moments[0, i] / whole
             tilted = moments[1, i] / whole
             if grad_m.size:
-                grad_m[b, i] = row[SCALE, i] * h
+                grad_m[b, i] = min(row[SCALE, i] * h, largest)
             if grad_v.size:
-                grad_v[b, i] = row[SCALE, i] * (z * h + tilted)
+                value = row[SCALE, i] * (z * h + tilted)
+                grad_v[b, i] = min(max(value, -largest), largest)
             if grad_c.size:
-                grad_c[b, i] = -0.5 * row[SCALE, i] * row[SCALE, i] * (moments[2, i] / whole)
+                value = -0.5 * row[SCALE, i] * row[SCALE, i] * (moments[2, i] / whole)
+                grad_c[b, i] = min(max(value, -largest), largest)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

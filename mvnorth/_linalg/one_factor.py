@@ -1,4 +1,7 @@
-"""The Cholesky factor of diag(c) + v v^T in O(d); see ``mvnorth.covariance`` for the formulas."""
+"""The Cholesky factor of diag(c) + v v^T in O(d), and the way back from a dense factor in O(d**2).
+
+See ``mvnorth.covariance`` for the formulas.
+"""
 
 import numpy as np
 
@@ -21,3 +24,69 @@ def dense_cholesky(diag: np.ndarray, w: np.ndarray, v: np.ndarray) -> np.ndarray
     index = np.arange(diag.shape[-1])
     L[..., index, index] = diag
     return L
+
+
+def recognise(L: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """``(c, v, error)`` with L L^T = diag(c) + v v^T for factors (B, d, d), in O(d**2).
+
+    Below the diagonal L_ij = v_i w_j: the first column gives v up to a number alpha, the others
+    must be multiples of it, and what each entry of the diagonal says of alpha must agree.
+    ``error`` (B,) is how far the covariance is off, relative to c; infinite where it has no such
+    form, where some c is close to zero, or some v is zero.
+    """
+    size, d, columns = L.shape
+    if columns != d or d < 2 or np.triu(L, 1).any():
+        return np.empty((size, d)), np.empty((size, d)), np.full(size, np.inf)
+    deviation = np.sqrt(np.einsum("bij,bij->bi", L, L))
+    diag = np.diagonal(L, axis1=1, axis2=2)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        if d == 2:
+            return _two_coordinates(L, deviation)
+        rows = np.tril(L, -1) / deviation[:, :, None]
+        first = rows[:, :, 0].copy()  # proportional to v from the second coordinate on
+        weight = np.cumsum((first * first)[:, ::-1], axis=1)[:, ::-1]
+        # omega_j: column j over the first column, by least squares below the diagonal.
+        omega = np.einsum("bij,bi->bj", rows, first)[:, :-1] / weight[:, 1:]
+        rows[:, :, :-1] -= np.tril(first[:, :, None] * omega[:, None, :], -1)
+        misfit = np.max(np.abs(rows), axis=(1, 2))
+        before = np.cumsum(omega * omega, axis=1)  # sum of omega_l**2 over l <= j
+        standard = diag / deviation
+        # Sigma_ij = v_i v_j for i > j > 0 says alpha**2 = before_(j-1) + omega_j L_jj / first_j.
+        inner = slice(1, d - 1)
+        square = before[:, : d - 2] + omega[:, inner] * standard[:, inner] / first[:, inner]
+        share = first[:, inner] ** 2
+        alpha2 = np.sum(square * share, axis=1) / np.sum(share, axis=1)
+        spread = np.abs(square - alpha2[:, None]) * np.abs(first[:, inner])
+        misfit = np.maximum(misfit, np.max(spread, axis=1) * np.max(np.abs(first), axis=1))
+        alpha = np.sqrt(alpha2)
+        v = alpha[:, None] * first
+        v[:, 0] = standard[:, 0] / alpha
+        c = _own_variances(standard, v)
+        error = misfit + 4.0 * np.finfo(float).eps
+        error = error * np.sum(np.maximum(1.0, 1.0 / c), axis=1)
+        good = (misfit < 1e-12 * d) & (c > 1e-10).all(axis=1) & (first[:, 1:] != 0.0).all(axis=1)
+    return c * deviation**2, v * deviation, np.where(good, error, np.inf)
+
+
+def _own_variances(diag: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """c from the diagonal of the factor: L_jj**2 = c_j + v_j**2 / s_(j-1)."""
+    c = np.empty_like(v)
+    s = np.ones(len(v))
+    for j in range(v.shape[1]):
+        square = diag[:, j] ** 2
+        c[:, j] = square - v[:, j] ** 2 / s
+        s = s * square / c[:, j]
+    return c
+
+
+def _two_coordinates(
+    L: np.ndarray, deviation: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Every covariance of two is of this form; of all ways the one with equal shares."""
+    rho = L[:, 1, 0] / deviation[:, 1]
+    rest = (L[:, 1, 1] / deviation[:, 1]) ** 2 / (1.0 + np.abs(rho))  # 1 - |rho|
+    c = rest[:, None] * deviation**2
+    v = np.sqrt(np.abs(rho))[:, None] * deviation
+    v[:, 1] *= np.sign(rho)
+    error = 4.0 * np.finfo(float).eps / rest
+    return c, v, np.where(rest > 1e-10, error, np.inf)

@@ -18,7 +18,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import qmc as scipy_qmc
 
 from mvnorth import qmc
-from mvnorth._checks import orthant_problems
+from mvnorth._checks import factor_problems
 from mvnorth._linalg.reorder import reorder
 from validation.benchmarks.timing import (
     arguments,
@@ -64,7 +64,7 @@ class Integrand:
 
 def integrand(problem: Problem) -> Integrand:
     """The problem in the order of variables in which the library integrates."""
-    batch, _ = orthant_problems(problem.upper, np.linalg.cholesky(problem.cov))
+    batch, _ = factor_problems(problem.upper, np.linalg.cholesky(problem.cov))
     d = batch.d
     T, upper = np.empty((1, d, d)), batch.upper.copy()
     rank, attached = np.empty(1, dtype=np.int64), np.empty((1, d), dtype=np.int64)

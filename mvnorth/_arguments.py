@@ -1,0 +1,128 @@
+"""Single arguments, validated and brought into the form that the rest takes.
+
+Every message names the argument, what it got and what it takes.
+"""
+
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mvnorth._problem import Tolerance
+
+DEFAULT_RTOL = 1e-4
+MAX_N = 10**10  # days of work, and the memory for its partial sums
+
+
+def real_array(name: str, value: ArrayLike, *, infinite: bool) -> np.ndarray:
+    """``value`` as float64, without NaN, and finite unless infinities mean something."""
+    try:
+        array = np.asarray(value)
+        if np.iscomplexobj(array):
+            raise TypeError("it is complex")
+        array = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be an array of real numbers: {error}") from None
+    if np.isnan(array).any():
+        raise ValueError(f"{name} must not contain NaN (found {int(np.isnan(array).sum())})")
+    if not infinite and not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, it contains infinities")
+    return array
+
+
+def vector(name: str, value: ArrayLike, *, infinite: bool = True) -> np.ndarray:
+    array = real_array(name, value, infinite=infinite)
+    if array.ndim == 0 or array.shape[-1] == 0:
+        raise ValueError(f"{name} must have shape (..., d) with d >= 1, got {array.shape}")
+    return array
+
+
+def square(name: str, value: ArrayLike) -> np.ndarray:
+    array = real_array(name, value, infinite=False)
+    if array.ndim < 2 or array.shape[-1] != array.shape[-2] or array.shape[-1] == 0:
+        raise ValueError(f"{name} must have shape (..., d, d) with d >= 1, got {array.shape}")
+    return array
+
+
+def whole_number(name: str, value: Any, *, at_least: int) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+    if number < at_least:
+        raise ValueError(f"{name} must be at least {at_least}, got {number}")
+    return number
+
+
+def correlation(name: str, value: Any) -> float:
+    """A correlation that a common factor can give: in [0, 1)."""
+    number = real_array(name, value, infinite=False)
+    if number.ndim != 0 or not 0.0 <= number < 1.0:
+        raise ValueError(f"{name} must be a number in [0, 1), got {value!r}")
+    return float(number)
+
+
+def one_factor(c: ArrayLike, v: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """c > 0 and v as arrays of one shape (..., d)."""
+    own, loadings = real_array("c", c, infinite=False), real_array("v", v, infinite=False)
+    if (own <= 0).any():
+        raise ValueError(
+            f"c must be > 0, its smallest entry is {own.min():g}; for a singular covariance "
+            "give a factor L or a matrix cov"
+        )
+    try:
+        own, loadings = np.broadcast_arrays(own, loadings)
+    except ValueError:
+        raise ValueError(
+            f"c and v do not broadcast: c has {np.shape(c)}, v has {np.shape(v)}"
+        ) from None
+    if own.ndim == 0 or own.shape[-1] == 0:
+        raise ValueError(
+            f"c or v must have shape (..., d) with d >= 1, got {np.shape(c)} and {np.shape(v)}"
+        )
+    return own.copy(), loadings.copy()
+
+
+def points_count(n: Any, name: str = "n") -> int | None:
+    """``n`` as an int >= 1, or None."""
+    if n is None:
+        return None
+    try:
+        count = int(n) if isinstance(n, float) and n.is_integer() else operator.index(n)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number of points or None, got {n!r}") from None
+    if count < 1:
+        raise ValueError(f"{name} must be at least 1, got {count}")
+    if count > MAX_N:
+        raise ValueError(f"{name} must be at most {MAX_N}, got {count}")
+    return count
+
+
+def tolerance(
+    rtol: float | None,
+    atol: float | None,
+    n: int | None,
+    names: tuple[str, str] = ("rtol", "atol"),
+) -> Tolerance | None:
+    """The tolerance asked for; None where ``n`` alone decides."""
+    for name, value in zip(names, (rtol, atol), strict=True):
+        if value is not None and not (isinstance(value, (int, float, np.number)) and value >= 0):
+            raise ValueError(f"{name} must be a number >= 0 or None, got {value!r}")
+    if rtol is None and atol is None:
+        return Tolerance(DEFAULT_RTOL, 0.0) if n is None else None
+    return Tolerance(float(rtol or 0.0), float(atol or 0.0))
+
+
+def subset(name: str, value: Any, allowed: tuple[str, ...]) -> tuple[str, ...]:
+    """Some of the allowed names, at least one; a single name may stand alone."""
+    names = (value,) if isinstance(value, str) else tuple(value)
+    if not names or not set(names) <= set(allowed):
+        raise ValueError(f"{name} must name some of {', '.join(map(repr, allowed))}, got {value!r}")
+    return tuple(each for each in allowed if each in names)
+
+
+def method_name(method: Any, methods: tuple[str, ...]) -> str:
+    if method not in methods:
+        raise ValueError(f"method must be one of {', '.join(map(repr, methods))}, got {method!r}")
+    return str(method)

@@ -1,0 +1,103 @@
+"""Problems with one common factor, by integration over it: exact to rounding."""
+
+from functools import partial
+
+import numpy as np
+
+from mvnorth._problem import Derivatives, Estimate, OneFactorProblems
+from mvnorth._threads import run_items
+
+_ROUNDING = {np.dtype(np.float64): 1e-15, np.dtype(np.float32): 2e-7}
+_NANOSECONDS = 100e-9  # a row and coordinate, roughly
+
+
+def solve(problems: OneFactorProblems) -> Estimate:
+    """Probabilities of ``problems``; rows that cannot happen have been taken out."""
+    below, above = np.isfinite(problems.lower), np.isfinite(problems.upper)
+    two_sided = (below & above).any(axis=1)
+    if not two_sided.any():
+        return derivatives(_reflected(problems), ()).estimate
+    log_prob, rel_error = np.empty((2, problems.size))
+    used = np.zeros(problems.size, dtype=np.int64)
+    estimate = Estimate(log_prob, rel_error, used)
+    rows = np.flatnonzero(~two_sided)
+    if rows.size:
+        estimate.replace(rows, solve(problems.take(rows)), np.arange(rows.size))
+    rows = np.flatnonzero(two_sided)
+    estimate.replace(rows, _solve_boxes(problems.take(rows)), np.arange(rows.size))
+    return estimate
+
+
+def derivatives(problems: OneFactorProblems, wrt: tuple[str, ...]) -> Derivatives:
+    """Log probabilities of problems with upper limits alone, which are m, and derivatives of them.
+
+    ``wrt`` names some of "m", "c", "v".  Errors are relative to the largest entry of a row.
+    """
+    from mvnorth._cpu.one_factor import one_factor
+
+    m = problems.upper
+    size, d = m.shape
+    log_prob, rel_error = np.empty((2, size))
+    used = np.empty(size, dtype=np.int64)
+    grad = {name: np.empty((size, d), dtype=m.dtype) for name in wrt}
+    absent = np.empty((0, 0), dtype=m.dtype)
+    columns = [grad.get(name, absent) for name in ("m", "c", "v")]
+    single = int(m.dtype == np.float32)
+    scale = 1.0 / np.sqrt(problems.c)
+    largest = float(np.finfo(m.dtype).max)
+    results = (log_prob, rel_error, used, *columns)
+    kernel = partial(one_factor, m, scale, problems.v, single, largest, *results)
+    run_items(kernel, size, size * d * _NANOSECONDS)
+    rounding = _ROUNDING[m.dtype]
+    error = {}
+    for name, values in grad.items():
+        largest = np.max(np.abs(values), axis=1, initial=0.0).astype(np.float64)
+        relative = 20.0 * rel_error + 10.0 * rounding * (1.0 + 0.01 * np.abs(log_prob))
+        error[name] = np.broadcast_to((relative * largest)[:, None], (size, d))
+    return Derivatives(Estimate(log_prob, rel_error + rounding, used), grad, error)
+
+
+def hessian_products(problems: OneFactorProblems, vectors: np.ndarray) -> np.ndarray:
+    """Products of the Hessian of log P in m with vectors, (B, d) both."""
+    from mvnorth._cpu.one_factor import one_factor_hessian
+
+    m = problems.upper.astype(np.float64)
+    size, d = m.shape
+    log_prob, rel_error = np.empty((2, size))
+    used = np.empty(size, dtype=np.int64)
+    product = np.empty((size, d))
+    scale = 1.0 / np.sqrt(problems.c)
+    kernel = partial(
+        one_factor_hessian, m, scale, problems.v, vectors, log_prob, rel_error, used, product
+    )
+    run_items(kernel, size, size * d * _NANOSECONDS)
+    return product
+
+
+def _reflected(problems: OneFactorProblems) -> OneFactorProblems:
+    """The same problems with upper limits alone: X_i >= a is -X_i <= -a, and v_i changes sign."""
+    below = np.isfinite(problems.lower)
+    if not below.any():
+        return problems
+    upper = np.where(below, -problems.lower, problems.upper)
+    v = np.where(below, -problems.v, problems.v)
+    c = np.ascontiguousarray(np.broadcast_to(problems.c, v.shape))
+    lower = np.broadcast_to(-np.inf, upper.shape)
+    return OneFactorProblems(lower, upper, c, v, problems.rounding)
+
+
+def _solve_boxes(problems: OneFactorProblems) -> Estimate:
+    from mvnorth._cpu.one_factor_box import one_factor_box
+
+    size, d = problems.upper.shape
+    log_prob, rel_error = np.empty((2, size))
+    lower, upper = (
+        np.ascontiguousarray(a, dtype=np.float64) for a in (problems.lower, problems.upper)
+    )
+    scale = 1.0 / np.sqrt(problems.c)
+    kernel = partial(one_factor_box, lower, upper, scale, problems.v, log_prob, rel_error)
+    run_items(kernel, size, size * d * 1e-5)
+    # The integrator sees Phi to 1e-15 a coordinate, and cuts it off far out.
+    rel_error += 1e-15 * d
+    rel_error[log_prob < -1e14] = np.inf
+    return Estimate(log_prob, rel_error, np.zeros(size, dtype=np.int64))
