@@ -43,7 +43,7 @@ STRETCH, TURN, WEIGHT, DOT = range(9, 13)
 # and on the right.
 TOTAL, FIRST, SECOND, SLOPE_FIRST, SLOPE_SECOND, STEEP_TOTAL, LEFT, RIGHT = 0, 1, 2, 3, 4, 5, 6, 10
 # Rows of moments for first and for second derivatives; see ``add_moments``.
-FIRST_ORDER, SECOND_ORDER = 3, 7
+FIRST_ORDER, SECOND_ORDER = 4, 8
 # All of these; mills (power of two, NODES) with the h_i of the last coordinates;
 # moments (k, d).  Few arrays: with every call each costs a reference count.
 Work = namedtuple("Work", "row nodes mills moments sums")
@@ -250,9 +250,11 @@ def _add_moments(row, nodes, mills, n, shift, moments, begin, end):
             term = nodes[WEIGHT, k] * h_i[k]
             plain += term
             tilted += term * nodes[OFFSET, k]
-        moments[0, i] += plain
-        moments[1, i] += tilted + shift * plain
-        moments[2, i] += row[BETA, i] * tilted + row[X, i] * plain if plain > 0.0 else 0.0
+        if plain > 0.0:  # else x may be infinite
+            moments[0, i] += plain
+            moments[1, i] += tilted + shift * plain
+            moments[2, i] += row[BETA, i] * tilted + row[X, i] * plain
+            moments[3, i] += abs(row[BETA, i] * tilted) + abs(row[X, i]) * plain
 
 
 @njit(**SUMS)
@@ -262,7 +264,7 @@ def _add_products(row, nodes, mills, n, moments, begin, end):
     for i in range(begin, end):
         h_i = mills[i & mask]
         for k in range(n):
-            nodes[DOT, k] += (h_i[k] - moments[3, i]) * row[VECTOR, i]
+            nodes[DOT, k] += (h_i[k] - moments[4, i]) * row[VECTOR, i]
 
 
 @njit(**SUMS)
@@ -275,20 +277,20 @@ def _add_second_moments(row, nodes, mills, n, moments, begin, end):
             x = row[X, i] + row[BETA, i] * nodes[OFFSET, k]
             h = h_i[k]
             r = far(x)[1] if row[IS_FAR, i] > 0.0 else x + h
-            term = nodes[WEIGHT, k] * (h - moments[3, i])
+            term = nodes[WEIGHT, k] * (h - moments[4, i])
             plain += term
             product += term * nodes[DOT, k]
             curvature += nodes[WEIGHT, k] * h * r if h > 0.0 else 0.0
-        moments[4, i] += plain
-        moments[5, i] += product
-        moments[6, i] += curvature
+        moments[5, i] += plain
+        moments[6, i] += product
+        moments[7, i] += curvature
 
 
 @njit(**INNER)
 def add_moments(row, nodes, mills, n, shift, single, moments):
-    """Add the weighted nodes: to row 0 h_i, to row 1 h_i delta, to row 2 h_i x_i; then, for second
-    derivatives, to row 4 g_i = h_i - reference_i, to row 5 g_i sum_j g_j VECTOR_j and to row 6
-    h_i (x_i + h_i); row 3 holds the reference.
+    """Add the weighted nodes: to row 0 h_i, to row 1 h_i delta, to row 2 h_i x_i and to row 3 about
+    its size; then, for second derivatives, to row 5 g_i = h_i - reference_i, to row 6
+    g_i sum_j g_j VECTOR_j and to row 7 h_i (x_i + h_i); row 4 holds the reference.
 
     After ``evaluate`` of the same nodes, whose products may be lost here.
     """
@@ -313,10 +315,10 @@ def add_moments(row, nodes, mills, n, shift, single, moments):
 
 @njit(**INNER)
 def set_reference(row, moments):
-    """Row 3 of moments: h_i at the centre, so that covariances do not cancel."""
+    """Row 4 of moments: h_i at the centre, so that covariances do not cancel."""
     for i in range(row.shape[1]):
         x = row[X, i]
-        moments[3, i] = far(x)[0] if row[IS_FAR, i] > 0.0 else full(x)[3]
+        moments[4, i] = far(x)[0] if row[IS_FAR, i] > 0.0 else full(x)[3]
 
 
 @njit(**INNER)
@@ -325,6 +327,6 @@ def clear(work):
     for j in range(work.sums.size):
         work.sums[j] = 0.0
     for j in range(work.moments.shape[0]):
-        if j != 3:
+        if j != 4:
             for i in range(work.moments.shape[1]):
                 work.moments[j, i] = 0.0

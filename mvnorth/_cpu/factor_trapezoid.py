@@ -68,6 +68,7 @@ _EXTENSIONS = 20  # on either side, by eight nodes
 _STEEP_SLOPE = 3.0  # in widths, half a step from the mode, where it is 0.3 for a normal density
 _HOPELESS = 0.01  # relative rounding error of the integrand
 _EPS = 2.0**-52
+_SMALLEST = 2.0**-1022
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -228,10 +229,10 @@ def _gradient_is_hidden(work, z):
 
 @njit(**INNER)
 def _trapezoid(work, place, noise):
-    """``(step, error, used, top)``: the rule on as many levels as it takes.
+    """``(step, error, slope_error, used, top)``: the rule on as many levels as it takes.
 
-    Totals and moments are sums over ``used`` nodes, to be multiplied by the step; error is
-    relative, and infinite if the levels did not suffice.
+    Totals and moments are sums over ``used`` nodes, to be multiplied by the step; errors are
+    relative, of the integral and of that of F SLOPE, and infinite if the levels did not suffice.
     """
     single, sums = place.single, work.sums
     step, first, cut = _STEP[single], _FIRST[single], _OMITTED[single]
@@ -244,7 +245,7 @@ def _trapezoid(work, place, noise):
     for k in range(middle - 1, middle + 1):
         slope = work.nodes[SLOPE, k] - (place.z + work.nodes[OFFSET, k])
         if not abs(slope) * place.width <= _STEEP_SLOPE:
-            return step, np.inf, used, top
+            return step, np.inf, np.inf, used, top
     hidden = _gradient_is_hidden(work, place.z)
     for side in range(2):
         for _ in range(_EXTENSIONS):
@@ -264,11 +265,12 @@ def _trapezoid(work, place, noise):
             _sweep(work, place, begin, stride, count, top, np.int64(0))
             used += count
         error = _alias(sums[FIRST], sums[SECOND], fine) / sums[TOTAL]
-        gradient = _alias(sums[SLOPE_FIRST], sums[SLOPE_SECOND], fine)
-        settled = error <= TOLERANCE[single] + _EPS * place.width * abs(place.z)
-        if settled and gradient <= 5.0 * (TOLERANCE[single] + noise) * sums[STEEP_TOTAL]:
-            return fine, error, used, top
-    return fine, np.inf, used, top
+        slope_error = _alias(sums[SLOPE_FIRST], sums[SLOPE_SECOND], fine)
+        slope_error /= max(sums[STEEP_TOTAL], _SMALLEST)
+        tolerance = TOLERANCE[single] + noise
+        if error <= tolerance and slope_error <= 5.0 * tolerance:
+            return fine, error, slope_error, used, top
+    return fine, np.inf, np.inf, used, top
 
 
 @njit(**INNER)
@@ -292,7 +294,10 @@ def _mode_alone(work, place):
 
 @njit(**INNER)
 def integrate(work, single):
-    """``(log_prob, rel_error, used, z, whole)`` of the row; moments are to be divided by whole."""
+    """``(log_prob, rel_error, slope_error, used, z, width, whole)`` of the row.
+
+    Moments are to be divided by whole; slope_error is relative, of the derivatives.
+    """
     z, width, skew, size = _find_mode(work.row)
     constant, linear, curvature = take_out_quadratic(work.row, z)
     if work.moments.shape[0] > FIRST_ORDER:
@@ -302,18 +307,20 @@ def integrate(work, single):
     tau = min(max(kappa / a, -1.0 / _SKEW), 1.0 / _SKEW)
     place = Place(z, width, a, tau, linear, curvature, single)
     clear(work)
+    rounding = _EPS * (8.0 + 5.0 * math.sqrt(work.row.shape[1]))
     noise = _EPS * width * (size + abs(z))
     if noise > _HOPELESS:
-        error, used, top, factor = np.inf, 8, _mode_alone(work, place), width
+        error = slope_error = np.inf
+        used, top, factor = 8, _mode_alone(work, place), width
     else:
-        step, error, used, top = _trapezoid(work, place, noise)
+        step, error, slope_error, used, top = _trapezoid(work, place, noise)
         factor = step * width
         if error == np.inf:
             error, more, top = panels(work, place)
+            slope_error = TOLERANCE[single] + error
             used += more
             factor = 1.0
     whole = work.sums[TOTAL]
-    log_prob = log_scaled(whole * factor, top) + constant - _HALF_LOG_2_PI
-    d = work.row.shape[1]
-    rounding = _EPS * (8.0 + 5.0 * math.sqrt(d)) + noise
-    return min(log_prob, 0.0), error + rounding, used, z, whole
+    log_prob = min(log_scaled(whole * factor, top) + constant - _HALF_LOG_2_PI, 0.0)
+    rounding += noise
+    return log_prob, error + rounding, slope_error + rounding, used, z, width, whole

@@ -26,6 +26,8 @@ from mvnorth._cpu.factor_nodes import (
 )
 from mvnorth._cpu.factor_trapezoid import integrate
 
+_MARGIN = 10.0  # of single derivatives over the error of their sum
+
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _load(row, m, scale, v, b):
@@ -39,8 +41,9 @@ def _load(row, m, scale, v, b):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def one_factor(
-    m, scale, v, single, largest, log_prob, rel_error, used, grad_m, grad_c, grad_v, begin, end
-):
+    m, scale, v, single, largest, log_prob, rel_error, used, grad_m, grad_c, grad_v, error,
+    begin, end,
+):  # fmt: skip
     """Log probabilities, and derivatives of them, of rows [begin, end).
 
     Parameters
@@ -52,6 +55,7 @@ def one_factor(
     largest : to which derivatives are cut off
     log_prob, rel_error, used : (B,) results; rel_error is that of the probability
     grad_m, grad_c, grad_v : (B, d) derivatives of log_prob, or (0, 0) where not wanted
+    error : (B, 3) bounds on the errors of any entry of each of these
     """
     d = m.shape[1]
     wanted = grad_m.size + grad_c.size + grad_v.size > 0
@@ -59,18 +63,26 @@ def one_factor(
     row, moments = work.row, work.moments
     for b in range(begin, end):
         _load(row, m, scale, v, b)
-        log_prob[b], rel_error[b], used[b], z, whole = integrate(work, single)
+        log_prob[b], rel_error[b], slope_error, used[b], z, width, whole = integrate(work, single)
+        largest_m = largest_c = 0.0  # entries, or what they are differences of
         for i in range(moments.shape[1]):
-            h = moments[0, i] / whole
-            tilted = moments[1, i] / whole
+            h = row[SCALE, i] * (moments[0, i] / whole)
+            largest_m = max(largest_m, h)
             if grad_m.size:
-                grad_m[b, i] = min(row[SCALE, i] * h, largest)
+                grad_m[b, i] = min(h, largest)
             if grad_v.size:
-                value = row[SCALE, i] * (z * h + tilted)
+                value = z * h + row[SCALE, i] * (moments[1, i] / whole)
                 grad_v[b, i] = min(max(value, -largest), largest)
             if grad_c.size:
-                value = -0.5 * row[SCALE, i] * row[SCALE, i] * (moments[2, i] / whole)
+                half = 0.5 * row[SCALE, i] * row[SCALE, i]
+                largest_c = max(largest_c, half * (moments[3, i] / whole))
+                value = -half * (moments[2, i] / whole)
                 grad_c[b, i] = min(max(value, -largest), largest)
+        if wanted:
+            bound = min(_MARGIN * slope_error, largest)
+            error[b, 0] = bound * largest_m
+            error[b, 1] = bound * largest_c
+            error[b, 2] = bound * largest_m * (abs(z) + 4.0 * width)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -90,10 +102,10 @@ def one_factor_hessian(m, scale, v, vector, log_prob, rel_error, used, product, 
         _load(row, m, scale, v, b)
         for i in range(d):
             row[VECTOR, i] = vector[b, i] * row[SCALE, i]
-        log_prob[b], rel_error[b], used[b], _, whole = integrate(work, np.int64(0))
+        log_prob[b], rel_error[b], _, used[b], _, _, whole = integrate(work, np.int64(0))
         mean = 0.0  # of the vector's product with h - reference
         for i in range(d):
-            mean += moments[4, i] / whole * row[VECTOR, i]
+            mean += moments[5, i] / whole * row[VECTOR, i]
         for i in range(d):
-            covariance = moments[5, i] / whole - moments[4, i] / whole * mean
-            product[b, i] = row[SCALE, i] * (covariance - moments[6, i] / whole * row[VECTOR, i])
+            covariance = moments[6, i] / whole - moments[5, i] / whole * mean
+            product[b, i] = row[SCALE, i] * (covariance - moments[7, i] / whole * row[VECTOR, i])

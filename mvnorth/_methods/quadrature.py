@@ -31,7 +31,7 @@ def solve(problems: OneFactorProblems) -> Estimate:
 def derivatives(problems: OneFactorProblems, wrt: tuple[str, ...]) -> Derivatives:
     """Log probabilities of problems with upper limits alone, which are m, and derivatives of them.
 
-    ``wrt`` names some of "m", "c", "v".  Errors are relative to the largest entry of a row.
+    ``wrt`` names some of "m", "c", "v".
     """
     from mvnorth._cpu.one_factor import one_factor
 
@@ -45,15 +45,16 @@ def derivatives(problems: OneFactorProblems, wrt: tuple[str, ...]) -> Derivative
     single = int(m.dtype == np.float32)
     scale = 1.0 / np.sqrt(problems.c)
     largest = float(np.finfo(m.dtype).max)
-    results = (log_prob, rel_error, used, *columns)
+    errors = np.empty((size, 3))
+    results = (log_prob, rel_error, used, *columns, errors)
     kernel = partial(one_factor, m, scale, problems.v, single, largest, *results)
     run_items(kernel, size, size * d * _NANOSECONDS)
     rounding = _ROUNDING[m.dtype]
     error = {}
-    for name, values in grad.items():
-        largest = np.max(np.abs(values), axis=1, initial=0.0).astype(np.float64)
-        relative = 20.0 * rel_error + 10.0 * rounding * (1.0 + 0.01 * np.abs(log_prob))
-        error[name] = np.broadcast_to((relative * largest)[:, None], (size, d))
+    for k, name in enumerate(("m", "c", "v")):
+        if name in grad:
+            stored = rounding * np.abs(grad[name], dtype=np.float64)
+            error[name] = errors[:, k, None] + stored
     return Derivatives(Estimate(log_prob, rel_error + rounding, used), grad, error)
 
 
