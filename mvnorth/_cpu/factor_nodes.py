@@ -21,6 +21,7 @@ from mvnorth._scalar.phi_mills import FAR, far, full, short
 
 NODES = 32  # at most at a time; every number of nodes is a multiple of 8
 _KEPT = 16384  # coordinates whose phi/Phi are kept; of more they are faster computed twice
+_EXPONENT = 2.0**49  # exp_parts takes no more
 _INV_SQRT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
 # How kernels inside kernels are compiled: nothing calls them from Python, which halves the time.
 INNER: dict[str, Any] = {
@@ -72,10 +73,10 @@ def recentre(row, z):
 
 @njit(**SUMS)
 def _far_sums(row):
-    constant = linear = curvature = 0.0
+    constant = linear = curvature = 0.0  # x may be infinite where it does not count
     for i in range(row.shape[1]):
-        x = row[X, i] * row[IS_FAR, i]
-        beta = row[BETA, i] * row[IS_FAR, i]
+        x = row[X, i] if row[IS_FAR, i] > 0.0 else 0.0
+        beta = row[BETA, i] if row[IS_FAR, i] > 0.0 else 0.0
         constant += x * x
         linear += x * beta
         curvature += beta * beta
@@ -234,7 +235,8 @@ def evaluate(row, nodes, mills, n, shift, linear, curvature, single):
     _multiply(row, nodes, mills, n, begin, row.shape[1], single)
     for k in range(n):
         delta = shift + nodes[OFFSET, k]
-        f, exponent = exp_parts(-(linear + 0.5 * curvature * delta) * delta, 0.0)
+        taken_out = -(linear + 0.5 * curvature * delta) * delta
+        f, exponent = exp_parts(min(max(taken_out, -_EXPONENT), _EXPONENT), 0.0)
         nodes[NUMERATOR, k] *= f * (1.0 + nodes[LOST, k])
         nodes[POWER, k] += exponent
     _renormalise(nodes, n)

@@ -75,6 +75,12 @@ def _push_halves(stack, size, low, width, parts):
 
 
 @njit(**INNER)
+def _narrowest(z):
+    """Width of a panel at z whose nodes are still told apart: a power of two."""
+    return 2.0 ** (np.floor(math.log2(max(abs(z), 1e-30))) - 46.0)
+
+
+@njit(**INNER)
 def _start(work, place):
     """``(edge, width, top)`` to start from: a round number near the mode, and 2**top there.
 
@@ -84,8 +90,8 @@ def _start(work, place):
     steepest = 1.0 / place.width
     for i in range(row.shape[1]):
         steepest = max(steepest, abs(row[BETA, i]))
-    width = 2.0 ** math.floor(-math.log2(steepest))
-    edge = width * math.floor(place.z / width)
+    width = max(2.0 ** np.floor(-math.log2(steepest)), _narrowest(place.z))
+    edge = width * np.floor(place.z / width)
     n = np.int64(8)
     for k in range(n):
         nodes[OFFSET, k] = 0.0
@@ -134,7 +140,7 @@ def panels(work, place):
         steep += g_new - g
         settled = abs(f_new - f) <= tolerance * whole
         settled &= abs(g_new - g) <= 0.01 * tolerance * steep
-        if settled or evaluations > _PANELS:
+        if settled or evaluations > _PANELS or width <= _narrowest(low):
             sums[TOTAL] += f_new
             sums[STEEP_TOTAL] += g_new
             error += abs(f_new - f)

@@ -105,9 +105,7 @@ def _find_mode(row):
         if not abs(target) < np.inf:
             target = z + step
         z = target
-    else:
-        step = 0.0
-    return z + step, width, third * width**3, size
+    return z, width, third * width**3, size  # not z + step, which may lie behind a wall
 
 
 @njit(**INNER)
@@ -307,7 +305,7 @@ def integrate(work, single):
     tau = min(max(kappa / a, -1.0 / _SKEW), 1.0 / _SKEW)
     place = Place(z, width, a, tau, linear, curvature, single)
     clear(work)
-    rounding = _EPS * (8.0 + 5.0 * math.sqrt(work.row.shape[1]))
+    rounding = _EPS * (8.0 + 10.0 * math.sqrt(work.row.shape[1]))
     noise = _EPS * width * (size + abs(z))
     if noise > _HOPELESS:
         error = slope_error = np.inf
@@ -316,8 +314,9 @@ def integrate(work, single):
         step, error, slope_error, used, top = _trapezoid(work, place, noise)
         factor = step * width
         if error == np.inf:
-            error, more, top = panels(work, place)
-            slope_error = TOLERANCE[single] + error
+            # Short functions are too rough to see whether panels agree.
+            error, more, top = panels(work, Place(z, width, a, tau, linear, curvature, 0))
+            slope_error = TOLERANCE[0] + error
             used += more
             factor = 1.0
     whole = work.sums[TOTAL]

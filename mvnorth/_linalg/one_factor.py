@@ -35,11 +35,13 @@ def recognise(L: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     form, where some c is close to zero, or some v is zero.
     """
     size, d, columns = L.shape
-    if columns != d or d < 2 or np.triu(L, 1).any():
+    if columns != d or np.triu(L, 1).any():
         return np.empty((size, d)), np.empty((size, d)), np.full(size, np.inf)
     deviation = np.sqrt(np.einsum("bij,bij->bi", L, L))
     diag = np.diagonal(L, axis1=1, axis2=2)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        if d == 1:
+            return deviation**2, np.zeros((size, 1)), np.zeros(size)
         if d == 2:
             return _two_coordinates(L, deviation)
         rows = np.tril(L, -1) / deviation[:, :, None]
