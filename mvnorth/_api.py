@@ -90,7 +90,7 @@ def orthant(
     probability     0.25 +- ...e-1...
     log             -1.386294361
     relative error  ...e-1...
-    method          closed_form
+    method          quadrature, 32 points
     status          converged (rtol=0.0001)
     """
     problems, shape = _checks.orthant_problems(m, L)

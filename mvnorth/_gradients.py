@@ -72,7 +72,7 @@ def orthant_grad(
     >>> import mvnorth
     >>> result = mvnorth.orthant_grad(np.zeros(3), mvnorth.OneFactor.exact(4), log=True)
     >>> result.grad_m.round(6)
-    array([0.343104, 0.343104, 0.343104])
+    array([0.343125, 0.343125, 0.343125])
     """
     problems, shape = _problems(m, L)
     names = _arguments.subset("wrt", wrt, ("m", "c", "v"))

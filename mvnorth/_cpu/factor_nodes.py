@@ -150,7 +150,7 @@ def _multiply_full(row, nodes, mills, n, begin, end):
             nodes[TWIST, k] += b * beta * (r * (r + h) - 1.0)
             nodes[STEEP, k] += h * size
             h_i[k] = h
-        if i % 8 == 7:
+        if i % 16 == 15:
             _renormalise(nodes, n)
 
 
@@ -173,7 +173,7 @@ def _multiply_short(row, nodes, mills, n, begin, end):
             nodes[TWIST, k] += b * beta * (r * (r + h) - 1.0)
             nodes[STEEP, k] += h * size
             h_i[k] = h
-        if i % 8 == 7:
+        if i % 16 == 15:
             _renormalise(nodes, n)
 
 
@@ -187,7 +187,7 @@ def _multiply_far(row, nodes, mills, n, begin, end):
         for k in range(n):
             h, r = far(x + beta * nodes[OFFSET, k])
             nodes[NUMERATOR, k] *= _INV_SQRT_2_PI
-            nodes[DENOMINATOR, k] *= min(h, 1e30)  # eight of them must not overflow
+            nodes[DENOMINATOR, k] *= min(h, 1e18)  # sixteen must not overflow
             b = h * beta
             nodes[SLOPE, k] += b
             b *= beta
@@ -195,7 +195,7 @@ def _multiply_far(row, nodes, mills, n, begin, end):
             nodes[TWIST, k] += b * beta * (r * (r + h) - 1.0)
             nodes[STEEP, k] += h * size
             h_i[k] = h
-        if i % 8 == 7:
+        if i % 16 == 15:
             _renormalise(nodes, n)
 
 

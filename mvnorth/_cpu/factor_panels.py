@@ -32,7 +32,7 @@ from mvnorth._cpu.factor_nodes import (
 from mvnorth._scalar.exp_log import power_of_two
 
 _PANELS = 800  # evaluations of two half panels, at most
-_DOUBLINGS = 100  # on either side of the mode
+_DOUBLINGS = 400  # on either side of the mode, at most
 _NEGLIGIBLE = 1e-18
 _LEGENDRE_NODES, _LEGENDRE_WEIGHTS = np.polynomial.legendre.leggauss(NODES // 2)
 

@@ -50,6 +50,7 @@ from mvnorth._cpu.factor_nodes import (
     add_moments,
     clear,
     evaluate,
+    recentre,
     set_reference,
     slopes,
     take_out_quadratic,
@@ -68,7 +69,7 @@ _EXTENSIONS = 20  # on either side, by eight nodes
 _STEEP_SLOPE = 3.0  # in widths, half a step from the mode, where it is 0.3 for a normal density
 _HOPELESS = 0.01  # relative rounding error of the integrand
 _EPS = 2.0**-52
-_SMALLEST = 2.0**-1022
+_SMALLEST, _LARGEST = 2.0**-1022, 2.0**100
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -84,19 +85,27 @@ def _find_mode(row):
     Newton's for l' = 0; else the middle of the bracket.
     """
     low, high = -np.inf, np.inf
-    z = 0.0
-    for i in range(200):
+    z = gentle = 0.0
+    gentlest = np.inf
+    for i in range(300):
         first, second, third, size = slopes(row, z)
         residual = first - z
         curvature = 1.0 + second
         width = 1.0 / math.sqrt(curvature)
         step = residual / curvature
-        if abs(step) <= 0.05 * width or high - low <= 4.0 * _EPS * abs(z):
+        if abs(residual) < gentlest:
+            gentle, gentlest = z, abs(residual)
+        if abs(step) <= 0.05 * width:
             break
         if residual > 0.0:
             low = z
         else:
             high = z
+        if high - low <= 4.0 * _EPS * abs(z) or i == 299:  # a wall: stay on its gentle side
+            first, second, third, size = slopes(row, gentle)
+            width = 1.0 / math.sqrt(1.0 + second)
+            z = gentle
+            break
         target = z + step
         if first * z > 0.0 and i % 4 != 3:
             target = z + math.log(first / z) / (second / first + 1.0 / z)
@@ -307,19 +316,25 @@ def integrate(work, single):
     clear(work)
     rounding = _EPS * (8.0 + 10.0 * math.sqrt(work.row.shape[1]))
     noise = _EPS * width * (size + abs(z))
-    if noise > _HOPELESS:
-        error = slope_error = np.inf
-        used, top, factor = 8, _mode_alone(work, place), width
-    else:
+    used, factor, top, correction = 0, 0.0, 0.0, 0.0
+    error = slope_error = np.inf
+    if noise <= _HOPELESS:
         step, error, slope_error, used, top = _trapezoid(work, place, noise)
         factor = step * width
+        correction = (step / (2.0 * math.pi)) ** 2 * work.sums[SECOND]  # what has been measured
         if error == np.inf:
             # Short functions are too rough to see whether panels agree.
             error, more, top = panels(work, Place(z, width, a, tau, linear, curvature, 0))
             slope_error = TOLERANCE[0] + error
             used += more
-            factor = 1.0
+            factor, correction = 1.0, 0.0
+    if not 0.0 < work.sums[TOTAL] < _LARGEST:  # no hope, or a wall too sharp for numbers to resolve
+        error = slope_error = np.inf
+        correction = 0.0
+        clear(work)
+        recentre(work.row, z)
+        used, factor, top = used + 8, width, _mode_alone(work, place)
     whole = work.sums[TOTAL]
-    log_prob = min(log_scaled(whole * factor, top) + constant - _HALF_LOG_2_PI, 0.0)
+    log_prob = min(log_scaled((whole + correction) * factor, top) + constant - _HALF_LOG_2_PI, 0.0)
     rounding += noise
     return log_prob, error + rounding, slope_error + rounding, used, z, width, whole

@@ -178,7 +178,7 @@ def test_fields_of_a_result():
         "status",
         "tolerance",
     ]
-    result = mvnorth.orthant(np.zeros(5), np.linalg.cholesky(_exchangeable(5, 0.5)))
+    result = mvnorth.orthant(np.zeros(5), np.linalg.cholesky(_exchangeable(5, 0.5)), method="genz")
     assert result.prob == pytest.approx(1.0 / 6.0, rel=result.rel_error, abs=0.0)
     assert result.log_prob == pytest.approx(math.log(result.prob), rel=1e-14, abs=0.0)
     assert result.error == pytest.approx(result.prob * result.rel_error, rel=1e-12, abs=0.0)
@@ -197,10 +197,10 @@ def test_statuses():
         ("LIMIT", 2),
     ]
     m, L = np.zeros(5), np.linalg.cholesky(_exchangeable(5, 0.5))
-    assert mvnorth.orthant(m, L, 256).status is Status.FIXED
-    assert mvnorth.orthant(m, L, 256, rtol=0.5).status is Status.CONVERGED
-    assert mvnorth.orthant(m, L, 256, rtol=1e-9).status is Status.LIMIT
-    assert mvnorth.orthant(m, L, rtol=1e-2).status is Status.CONVERGED
+    assert mvnorth.orthant(m, L, 256, method="genz").status is Status.FIXED
+    assert mvnorth.orthant(m, L, 256, rtol=0.5, method="genz").status is Status.CONVERGED
+    assert mvnorth.orthant(m, L, 256, rtol=1e-9, method="genz").status is Status.LIMIT
+    assert mvnorth.orthant(m, L, rtol=1e-2, method="genz").status is Status.CONVERGED
 
 
 def test_the_shortcuts_return_the_fields():
@@ -215,7 +215,7 @@ def test_the_shortcuts_return_the_fields():
 
 def test_repr_of_one_result():
     m, L = np.zeros(5), np.linalg.cholesky(_exchangeable(5, 0.5))
-    lines = repr(mvnorth.orthant(m, L, 2048)).splitlines()
+    lines = repr(mvnorth.orthant(m, L, 2048, method="genz")).splitlines()
     assert [line[:16].strip() for line in lines] == [
         "probability",
         "log",
@@ -228,27 +228,29 @@ def test_repr_of_one_result():
     assert lines[1].startswith("log             -1.79")
     assert lines[3] == "method          genz, 2048 points"
     assert lines[4] == "status          n points as given"
-    assert "converged (rtol=0.01)" in repr(mvnorth.orthant(m, L, rtol=1e-2))
-    assert "converged (atol=0.01)" in repr(mvnorth.orthant(m, L, atol=1e-2))
-    assert "converged (rtol=0.5 or atol=0.5)" in repr(mvnorth.orthant(m, L, rtol=0.5, atol=0.5))
+    assert "converged (rtol=0.01)" in repr(mvnorth.orthant(m, L, rtol=1e-2, method="genz"))
+    assert "converged (atol=0.01)" in repr(mvnorth.orthant(m, L, atol=1e-2, method="genz"))
+    assert "converged (rtol=0.5 or atol=0.5)" in repr(
+        mvnorth.orthant(m, L, rtol=0.5, atol=0.5, method="genz")
+    )
 
 
 def test_repr_says_what_to_do_when_the_tolerance_is_not_met():
     m, L = np.zeros(5), np.linalg.cholesky(_exchangeable(5, 0.5))
-    text = repr(mvnorth.orthant(m, L, 64, rtol=1e-9))
+    text = repr(mvnorth.orthant(m, L, 64, rtol=1e-9, method="genz"))
     for word in ("tolerance not met (rtol=1e-09)", "n=", "rtol=", "atol="):
         assert word in text
 
 
 def test_repr_of_a_batch():
     m, L = np.zeros((2, 3, 5)), np.linalg.cholesky(_exchangeable(5, 0.5))
-    text = repr(mvnorth.orthant(m, L, 128))
+    text = repr(mvnorth.orthant(m, L, 128, method="genz"))
     for word in ("2x3 probabilities from 0.16", "methods         genz", "768 points in all"):
         assert word in text
     assert "6 as asked, 0 short" in text
     assert "tolerance not met" not in text
     m[0, 0] = -INF
-    text = repr(mvnorth.orthant(m, L, 128, rtol=1e-9))
+    text = repr(mvnorth.orthant(m, L, 128, rtol=1e-9, method="genz"))
     assert "1 as asked, 5 short" in text
     assert "tolerance not met (rtol=1e-09)" in text
 
@@ -258,7 +260,8 @@ def test_repr_of_a_batch():
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 9, 15, 16, 17, 100, 127, 129, 1000, 1023, 5000, 9999])
 def test_points_used_are_at_most_n(n):
-    used = mvnorth.orthant(np.zeros(4), np.linalg.cholesky(_exchangeable(4, 0.5)), n).n
+    L = np.linalg.cholesky(_exchangeable(4, 0.5))
+    used = mvnorth.orthant(np.zeros(4), L, n, method="genz").n
     assert used <= n
     assert used > 0.88 * n or n < 8
     assert n > 8 or used == n
@@ -267,6 +270,10 @@ def test_points_used_are_at_most_n(n):
 def test_points_used_are_at_most_n_for_several_blocks():
     cov = np.kron(np.eye(2), _exchangeable(4, 0.5))
     assert mvnorth.box(-INF, 0.0, 0.0, cov, 1000).n <= 1000
+    cov[0, 1] = cov[1, 0] = cov[4, 5] = cov[5, 4] = 0.4
+    result = mvnorth.box(-INF, 0.0, 0.0, cov, 1000)
+    assert result.method == "genz"
+    assert result.n <= 1000
 
 
 def test_points_beyond_the_largest_lattice():
@@ -278,7 +285,7 @@ def test_points_beyond_the_largest_lattice():
 
 @pytest.mark.parametrize("method", ["auto", "genz"])
 def test_one_point_says_nothing_about_its_error(method):
-    result = mvnorth.orthant(np.zeros(4), np.linalg.cholesky(_exchangeable(4, 0.5)), 1)
+    result = mvnorth.orthant(np.zeros(5), np.linalg.cholesky(_COV5), 1, method=method)
     assert result.n == 1
     assert 0.0 < result.prob < 1.0
     assert result.rel_error == INF
@@ -307,10 +314,14 @@ def test_an_estimate_of_zero_is_unknown(method, n):
 
 def test_tolerances():
     m, L = np.full(4, -1.5), np.linalg.cholesky(_exchangeable(4, 0.2))
-    by_default = mvnorth.orthant(m, L)
-    rough = mvnorth.orthant(m, L, rtol=1e-2)
-    absolute = mvnorth.orthant(m, L, atol=1e-6)
-    fine = mvnorth.orthant(m, L, rtol=3e-5)
+
+    def genz(**tolerances):
+        return mvnorth.orthant(m, L, method="genz", **tolerances)
+
+    by_default = genz()
+    rough = genz(rtol=1e-2)
+    absolute = genz(atol=1e-6)
+    fine = genz(rtol=3e-5)
     assert 1e-4 < by_default.prob < 1e-3
     assert rough.rel_error <= 1e-2
     assert absolute.error <= 1e-6
@@ -318,8 +329,8 @@ def test_tolerances():
     assert fine.rel_error <= 3e-5
     assert rough.n < by_default.n < fine.n
     assert absolute.n < fine.n
-    both = mvnorth.orthant(m, L, rtol=1e-5, atol=1e-2)
-    assert both.n == mvnorth.orthant(m, L, atol=1e-2).n < fine.n
+    both = genz(rtol=1e-5, atol=1e-2)
+    assert both.n == genz(atol=1e-2).n < fine.n
     assert both.tolerance == (1e-5, 1e-2)
     assert both.status is Status.CONVERGED
     for result in (rough, absolute, by_default, both):
@@ -327,7 +338,8 @@ def test_tolerances():
 
 
 def test_a_tolerance_out_of_reach_ends_and_says_so():
-    result = mvnorth.orthant(np.zeros(4), np.linalg.cholesky(_exchangeable(4, 0.5)), rtol=0.0)
+    L = np.linalg.cholesky(_exchangeable(4, 0.5))
+    result = mvnorth.orthant(np.zeros(4), L, rtol=0.0, method="genz")
     assert result.status is Status.LIMIT
     assert result.n == 2**20
     assert result.prob == pytest.approx(0.2, abs=result.error)
@@ -335,15 +347,15 @@ def test_a_tolerance_out_of_reach_ends_and_says_so():
 
 def test_n_stays_fixed_under_a_tolerance():
     m, L = np.zeros(4), np.linalg.cholesky(_exchangeable(4, 0.5))
-    result = mvnorth.orthant(m, L, 64, rtol=1e-9)
+    result = mvnorth.orthant(m, L, 64, rtol=1e-9, method="genz")
     assert result.n == 64
     assert result.status is Status.LIMIT
-    assert result.prob == mvnorth.orthant(m, L, 64).prob
+    assert result.prob == mvnorth.orthant(m, L, 64, method="genz").prob
 
 
 def test_rows_of_a_batch_stop_on_their_own():
     m = np.stack([np.full(4, -2.0), np.full(4, 3.0)])
-    result = mvnorth.orthant(m, np.linalg.cholesky(_exchangeable(4, 0.5)))
+    result = mvnorth.orthant(m, np.linalg.cholesky(_exchangeable(4, 0.5)), method="genz")
     assert (result.status == Status.CONVERGED).all()
     assert result.n[1] < result.n[0]
 
@@ -601,8 +613,8 @@ def test_blocks_multiply():
         for result in (whole, factor, genz):
             assert result.status is Status.CONVERGED
             assert abs(result.prob / expected - 1.0) <= result.rel_error + relative
-        names = {"closed_form"} if max(sizes) <= 3 else {"genz"}
-        names |= {"closed_form"} if min(sizes) <= 3 else set()
+        names = {part.method for part in parts}
+        assert names >= ({"genz"} if max(sizes) > 3 else {"closed_form"})
         assert set(whole.method.split("+")) == set(factor.method.split("+")) == names
         assert genz.method == "genz"
 
@@ -719,7 +731,7 @@ def test_errors_hold_where_few_points_see_a_corner():
 def test_underflow_is_not_convergence():
     cov = _exchangeable(4, 0.5)
     for n in (64, None):
-        result = mvnorth.box(-INF, -40.0, 0.0, cov, n, rtol=1e-9)
+        result = mvnorth.box(-INF, -40.0, 0.0, cov, n, rtol=1e-9, method="genz")
         assert result.prob == 0.0
         assert result.rel_error > 1e-9
         assert result.status is Status.LIMIT

@@ -198,7 +198,7 @@ def test_number_of_points(n, kind):
 
 @pytest.mark.parametrize("n", [16, np.int32(16), np.uint8(16)])
 def test_whole_numbers_of_any_type_are_numbers_of_points(n):
-    assert mvnorth.orthant(ZERO, FACTOR, n).n == 16
+    assert mvnorth.orthant(ZERO, FACTOR, n, method="genz").n == 16
 
 
 @pytest.mark.parametrize("method", ["Genz", "", "monte carlo", None, 3])

@@ -72,7 +72,7 @@ singles = st.floats(-LARGEST, LARGEST, width=32)
 triples = st.tuples(singles, st.floats(SMALLEST, LARGEST, width=32), singles)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(triples, min_size=1, max_size=6).map(np.transpose))
 def test_single_precision_stays_finite(arrays):
     m, c, v = (np.array(a, dtype=np.float32) for a in arrays)

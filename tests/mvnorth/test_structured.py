@@ -106,9 +106,9 @@ def test_agrees_with_the_dense_method():
     lower, upper, c, v = random_case(rng, "mixed")
     factor = np.linalg.cholesky(np.diag(c) + np.outer(v, v))
     limited = np.isfinite(lower) | np.isfinite(upper)
-    dense = Problems(
-        lower[None, limited], upper[None, limited], factor[None, limited], np.zeros(1), 1e-15
-    )
+    limits = lower[None, limited], upper[None, limited]
+    scale = np.ones((1, limited.sum()))
+    dense = Problems(*limits, factor[None, limited], np.zeros(1), 1e-15, scale)
     other = genz.solve(dense, fixed_points(2**14), 1)
     estimate = structured.solve(one_factor_problems(lower, upper, c, v), fixed_points(2**14), 0)
     assert estimate.rel_error[0] < 0.05
