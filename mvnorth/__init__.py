@@ -18,6 +18,7 @@ from mvnorth._api import (
     orthant_logprob,
     orthant_prob,
 )
+from mvnorth._argmax import prob_argmax, prob_topk
 from mvnorth._result import OrthantResult, Status
 from mvnorth._threads import get_num_threads, set_num_threads
 
@@ -35,6 +36,8 @@ __all__ = [
     "orthant",
     "orthant_logprob",
     "orthant_prob",
+    "prob_argmax",
+    "prob_topk",
     "qmc",
     "set_num_threads",
     "special",

@@ -1,0 +1,185 @@
+"""Who is among the k largest, by adaptive Gauss-Legendre panels and with constants.
+
+The densities of all scores add up to B'(s), see argmax_nodes.py, so that a panel is checked against
+the difference of B at its ends: this is no estimate, and a peak that all nodes miss is seen.
+Panels that fail are halved.  The middle node of an odd rule gives B where they are cut.
+
+Of the constants that may be among the k largest, each cuts the line: above it B counts to k, below
+it to k less the number of constants that are passed.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from mvnorth._cpu.argmax_nodes import (
+    DENSITY,
+    PRIMITIVE,
+    REACH,
+    add_densities,
+    centre_at,
+    is_live,
+    primitives,
+)
+from mvnorth._cpu.factor_nodes import BETA, INNER, NODES, OFFSET, WEIGHT, M, V, clear
+
+_PANELS = 2000  # at most
+_NEGLIGIBLE = (1e-18, 1e-10)  # increase of B, in double and in single precision
+_TOLERANCE = (4e-16, 1e-7)
+_EPS = 2.0**-52
+_RULE = NODES - 1  # odd; the last node of a block carries no weight
+_LEGENDRE_NODES, _LEGENDRE_WEIGHTS = np.polynomial.legendre.leggauss(_RULE)
+
+
+@njit(**INNER)
+def tolerance(d, single):
+    """Error that a sum of densities may have: rounding of a product of d factors in B."""
+    return _TOLERANCE[single] + 0.5 * _EPS * math.sqrt(d)
+
+
+@njit(**INNER)
+def _trim(work, pair, chain, k, low, high, single):
+    """``(low, high, B(low), B(high))`` without the ends where B does not change."""
+    nodes = work.nodes
+    centre, step = 0.5 * (low + high), (high - low) / (NODES - 1)
+    for j in range(NODES):
+        nodes[OFFSET, j] = (low - centre) + step * j
+    centre_at(work.row, centre)
+    primitives(work, pair, chain, k, np.int64(NODES), single)
+    first, last = 0, NODES - 1
+    cut = _NEGLIGIBLE[single]
+    while first < last - 1 and nodes[PRIMITIVE, first + 1] - nodes[PRIMITIVE, 0] < cut:
+        first += 1
+    while last > first + 1 and nodes[PRIMITIVE, NODES - 1] - nodes[PRIMITIVE, last - 1] < cut:
+        last -= 1
+    begin = centre + nodes[OFFSET, first]
+    end = centre + nodes[OFFSET, last]
+    return begin, end, nodes[PRIMITIVE, first], nodes[PRIMITIVE, last]
+
+
+@njit(**INNER)
+def _integrate(work, pair, chain, k, low, high, single):
+    """Add the densities over [low, high] to moments."""
+    row, nodes = work.row, work.nodes
+    stack = np.empty((1200, 4))  # ends of panels, and B there
+    narrow = np.inf
+    for i in range(row.shape[1]):
+        if row[V, i] > 0.0:
+            narrow = min(narrow, row[V, i])
+    a, b, b_low, b_high = _trim(work, pair, chain, k, low, high, single)
+    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = a, b, b_low, b_high
+    size, panels = 1, 0
+    allowed = k * tolerance(row.shape[1], single)
+    while size:
+        size -= 1
+        a, b, b_low, b_high = stack[size]
+        if abs(b_high - b_low) < _NEGLIGIBLE[single]:
+            continue
+        centre = a + 0.5 * (b - a)
+        half = 0.5 * (b - a)
+        centre_at(row, centre)
+        for j in range(NODES):
+            nodes[OFFSET, j] = half * _LEGENDRE_NODES[j] if j < _RULE else 0.0
+        primitives(work, pair, chain, k, np.int64(NODES), single)
+        total = 0.0
+        for j in range(NODES):
+            nodes[WEIGHT, j] = half * _LEGENDRE_WEIGHTS[j] if j < _RULE else 0.0
+            total += nodes[WEIGHT, j] * nodes[DENSITY, j]
+        panels += 1
+        settled = abs(total - (b_high - b_low)) <= allowed
+        if settled or panels > _PANELS or half < 0.1 * narrow or not a < centre < b:
+            add_densities(work, pair, chain, np.int64(NODES), single)
+        else:
+            b_centre = nodes[PRIMITIVE, _RULE // 2]
+            stack[size, 0], stack[size, 1] = a, centre
+            stack[size, 2], stack[size, 3] = b_low, b_centre
+            stack[size + 1, 0], stack[size + 1, 1] = centre, b
+            stack[size + 1, 2], stack[size + 1, 3] = b_centre, b_high
+            size += 2
+
+
+@njit(**INNER)
+def _expected_places(work, pair, chain, k, at, tied, single):
+    """Expectation of how many of the tied constants at ``at`` are among the k largest."""
+    for j in range(8):
+        work.nodes[OFFSET, j] = 0.0
+    centre_at(work.row, at)
+    primitives(work, pair, chain, k, np.int64(8), single)
+    if not chain.size:
+        return work.nodes[PRIMITIVE, 0]
+    places = 0.0
+    for a in range(k):
+        places += chain[0, a, 0] * min(tied, k - a)
+    return places
+
+
+@njit(**INNER)
+def lowest(row, k):
+    """A position below which the k-th largest score is not."""
+    ends = np.empty(row.shape[1])
+    for i in range(row.shape[1]):
+        ends[i] = -row[M, i] - REACH * row[V, i] if row[V, i] > 0.0 else -np.inf
+    ends.sort()
+    return ends[max(row.shape[1] - k, 0)]
+
+
+@njit(**INNER)
+def panels(work, pair, chain, mu, sigma, live, origin, unit, widest, k, single, out):
+    """Probabilities (d,) of being among the k largest, for any scores; they add up to k."""
+    row, moments = work.row, work.moments
+    d = row.shape[1]
+    # Constants, from the largest on, with minus infinity behind all of them.
+    constants = np.empty(d - live)
+    size = 0
+    for i in range(d):
+        out[i] = 0.0
+        if not is_live(mu[i], sigma[i], widest):
+            constants[size] = -mu[i]
+            size += 1
+    constants.sort()
+    high = -np.inf
+    for i in range(d):
+        if row[V, i] > 0.0:
+            high = max(high, -row[M, i] + REACH * row[V, i])
+    bottom = lowest(row, np.int64(live))
+    passed = 0
+    while passed < k:
+        left = k - passed
+        value, tied = -np.inf, 0
+        if passed < size:
+            value = -constants[passed]
+            while passed + tied < size and -constants[passed + tied] == value:
+                tied += 1
+        at = max((value - origin) / unit, -1e290) if value > -np.inf else -np.inf
+        low = max(at, lowest(row, left) if left <= live else bottom)
+        if live and low < high:
+            clear(work)
+            _integrate(work, pair, chain, np.int64(left), low, high, single)
+            for i in range(d):
+                out[i] += moments[0, i] if chain.size else moments[0, i] * row[BETA, i]
+        high = min(high, at)
+        if not tied:
+            break
+        if live and value > -np.inf:
+            places = _expected_places(work, pair, chain, np.int64(left), at, tied, single)
+        else:  # all others are above
+            places = float(min(tied, max(left - live, 0)))
+        for i in range(d):
+            if not is_live(mu[i], sigma[i], widest) and mu[i] == value:
+                out[i] = places / tied
+        passed += tied
+    normalise(out, k)
+
+
+@njit(**INNER)
+def normalise(out, k):
+    """Make entries add up to k, as they do but for rounding."""
+    total = 0.0
+    for begin in range(0, out.size, 256):
+        part = 0.0
+        for i in range(begin, min(begin + 256, out.size)):
+            part += out[i]
+        total += part
+    for i in range(out.size):
+        out[i] = min(out[i] * (k / total), 1.0)
