@@ -227,7 +227,18 @@ def argmax(mu, sigma, single, out, begin, end):
             normalise(out[b], one)
         else:
             panels(
-                work, pair, chain, mu[b], deviations, live, origin, unit, widest, one, single, out[b]
+                work,
+                pair,
+                chain,
+                mu[b],
+                deviations,
+                live,
+                origin,
+                unit,
+                widest,
+                one,
+                single,
+                out[b],
             )
 
 
