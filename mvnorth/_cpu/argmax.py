@@ -16,8 +16,8 @@ import math
 import numpy as np
 from numba import njit
 
-from mvnorth._cpu.argmax_nodes import REACH, allocate_chain, centre_at, load
-from mvnorth._cpu.argmax_panels import lowest, normalise, panels, tolerance
+from mvnorth._cpu.argmax_nodes import REACH, allocate_chain, centre_at, load, lowest
+from mvnorth._cpu.argmax_panels import normalise, panels, tolerance
 from mvnorth._cpu.factor_nodes import (
     BEND,
     BETA,
@@ -212,7 +212,7 @@ def argmax(mu, sigma, single, out, begin, end):
     row, moments = work.row, work.moments
     for b in range(begin, end):
         deviations = sigma[0 if sigma.shape[0] == 1 else b]
-        live, origin, unit, widest = load(row, mu[b], deviations)
+        live, origin, unit, widest = load(row, mu[b], deviations, one)
         high, start, constant = -np.inf, -np.inf, -np.inf
         for i in range(d):
             if row[V, i] > 0.0:
@@ -252,5 +252,5 @@ def topk(mu, sigma, k, single, out, begin, end):
     pair, chain = allocate_chain(mu.shape[1], k)
     for b in range(begin, end):
         deviations = sigma[0 if sigma.shape[0] == 1 else b]
-        live, origin, unit, widest = load(work.row, mu[b], deviations)
+        live, origin, unit, widest = load(work.row, mu[b], deviations, k)
         panels(work, pair, chain, mu[b], deviations, live, origin, unit, widest, k, single, out[b])

@@ -44,7 +44,7 @@ from mvnorth._scalar.phi_mills import full, short
 
 REACH = 10.0  # deviations beyond which a tail is nothing, even of 100,000 scores
 _BLOCK = 256
-_CONSTANT = 2.0**-150  # of the largest deviation; below it a score is constant
+_CONSTANT = 2.0**-60  # of the largest deviation; below it a score is constant
 _ABSENT = 1e290
 # Places in a row's nodes beside those of factor_nodes: B, and its derivative.
 PRIMITIVE, DENSITY = STRETCH, TURN
@@ -57,32 +57,49 @@ def is_live(mu, sigma, widest):
 
 
 @njit(**INNER)
-def load(row, mu, sigma):
+def lowest(row, k):
+    """A position below which the k-th largest score is not, for k up to the number of live ones."""
+    if k == 1:
+        low = -np.inf
+        for i in range(row.shape[1]):
+            if row[V, i] > 0.0:
+                low = max(low, -row[M, i] - REACH * row[V, i])
+        return low
+    ends = np.full(row.shape[1], -np.inf)
+    for i in range(row.shape[1]):
+        if row[V, i] > 0.0:
+            ends[i] = -row[M, i] - REACH * row[V, i]
+    ends.sort()
+    return ends[row.shape[1] - k]
+
+
+@njit(**INNER)
+def load(row, mu, sigma, k):
     """``(live, origin, unit, widest)``: the row in units of its widest score.
 
-    Positions are relative to the mean of the narrowest score that may win, where structure is
-    finest: origin - mu_i is kept as the unrounded sum of M and VECTOR.  Scores that are constant
+    Positions are relative to the mean of the narrowest score that may be among the k largest, where
+    structure is finest: origin - mu_i is kept as the unrounded sum of M and VECTOR.  Scores that are constant
     or minus infinity are set so far down that they do not count; ``live`` is the number of others.
     """
-    widest, low = 0.0, -np.inf
+    widest, live = 0.0, 0
     for i in range(mu.size):
         if mu[i] > -np.inf:
             widest = max(widest, sigma[i])
-    for i in range(mu.size):
-        if is_live(mu[i], sigma[i], widest):
-            low = max(low, mu[i] - REACH * sigma[i])
-    origin, narrowest, live = 0.0, np.inf, 0
-    for i in range(mu.size):
-        if is_live(mu[i], sigma[i], widest):
-            live += 1
-            if sigma[i] < narrowest and mu[i] + REACH * sigma[i] >= low:
-                origin, narrowest = mu[i], sigma[i]
-    unit = 2.0 ** np.floor(np.log2(widest)) if widest > 0.0 else 1.0
     for i in range(mu.size):
         row[IS_FAR, i] = 0.0
         row[M, i], row[VECTOR, i], row[V, i] = _ABSENT, 0.0, 0.0
         row[SCALE, i], row[BETA, i] = 1.0, 0.0
         if is_live(mu[i], sigma[i], widest):
+            live += 1
+            row[M, i], row[V, i] = -mu[i], sigma[i]
+    low = lowest(row, min(k, max(live, 1)))
+    origin, narrowest = 0.0, np.inf
+    for i in range(mu.size):
+        if 0.0 < row[V, i] < narrowest and mu[i] + REACH * sigma[i] >= low:
+            origin, narrowest = mu[i], sigma[i]
+    unit = 2.0 ** np.floor(np.log2(widest)) if widest > 0.0 else 1.0
+    for i in range(mu.size):
+        if row[V, i] > 0.0:
             difference = origin - mu[i]
             back = difference - origin
             rest = (origin - (difference - back)) - (mu[i] + back)

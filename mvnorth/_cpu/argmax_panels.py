@@ -2,7 +2,7 @@
 
 The densities of all scores add up to B'(s), see argmax_nodes.py, so that a panel is checked against
 the difference of B at its ends: this is no estimate, and a peak that all nodes miss is seen.
-Panels that fail are halved.  The middle node of an odd rule gives B where they are cut.
+Panels that fail are halved.
 
 Of the constants that may be among the k largest, each cuts the line: above it B counts to k, below
 it to k less the number of constants that are passed.
@@ -20,6 +20,7 @@ from mvnorth._cpu.argmax_nodes import (
     add_densities,
     centre_at,
     is_live,
+    lowest,
     primitives,
 )
 from mvnorth._cpu.factor_nodes import BETA, INNER, NODES, OFFSET, WEIGHT, M, V, clear
@@ -27,8 +28,10 @@ from mvnorth._cpu.factor_nodes import BETA, INNER, NODES, OFFSET, WEIGHT, M, V, 
 _PANELS = 2000  # at most
 _NEGLIGIBLE = (1e-18, 1e-10)  # increase of B, in double and in single precision
 _TOLERANCE = (4e-16, 1e-7)
+_LEVELS = 3  # halvings of the step
+_BEFORE = 1e-5
 _EPS = 2.0**-52
-_RULE = NODES - 1  # odd; the last node of a block carries no weight
+_RULE = NODES - 1  # the last node is where a panel is cut
 _LEGENDRE_NODES, _LEGENDRE_WEIGHTS = np.polynomial.legendre.leggauss(_RULE)
 
 
@@ -39,35 +42,65 @@ def tolerance(d, single):
 
 
 @njit(**INNER)
-def _trim(work, pair, chain, k, low, high, single):
-    """``(low, high, B(low), B(high))`` without the ends where B does not change."""
-    nodes = work.nodes
+def _grid(work, pair, chain, k, low, high, levels, single):
+    """``(done, low, high, B(low), B(high))``: the trapezoidal rule, if it suffices.
+
+    The step is halved up to ``levels`` times, on what is left without the ends where B does not
+    change.  The error is known; one that is small by chance is told by that of the step before.
+    """
+    nodes, moments = work.nodes, work.moments
     centre, step = 0.5 * (low + high), (high - low) / (NODES - 1)
-    for j in range(NODES):
-        nodes[OFFSET, j] = (low - centre) + step * j
+    cut, allowed = _NEGLIGIBLE[single], k * tolerance(work.row.shape[1], single)
     centre_at(work.row, centre)
-    primitives(work, pair, chain, k, np.int64(NODES), single)
-    first, last = 0, NODES - 1
-    cut = _NEGLIGIBLE[single]
-    while first < last - 1 and nodes[PRIMITIVE, first + 1] - nodes[PRIMITIVE, 0] < cut:
-        first += 1
-    while last > first + 1 and nodes[PRIMITIVE, NODES - 1] - nodes[PRIMITIVE, last - 1] < cut:
-        last -= 1
-    begin = centre + nodes[OFFSET, first]
-    end = centre + nodes[OFFSET, last]
-    return begin, end, nodes[PRIMITIVE, first], nodes[PRIMITIVE, last]
+    begin, end, b_low, b_high = low, high, 0.0, 0.0
+    first, last, total, before = 0, NODES - 1, 0.0, np.inf
+    for level in range(levels + 1):
+        count = NODES if level == 0 else (last - first) * 2 ** (level - 1)
+        start = low - centre if level == 0 else (low - centre) + step * (first + 0.5**level)
+        apart = step * 2.0 ** (1 - max(level, 1))
+        for done in range(0, count, NODES):
+            n = min(NODES, count - done)
+            padded = -(-n // 8) * 8
+            for j in range(padded):
+                nodes[OFFSET, j] = start + apart * (done + j)
+            primitives(work, pair, chain, k, padded, single)
+            for j in range(padded):
+                nodes[WEIGHT, j] = 1.0 if j < n else 0.0
+                total += nodes[WEIGHT, j] * nodes[DENSITY, j]
+            if levels:
+                add_densities(work, pair, chain, padded, single)
+        if level == 0:
+            values = nodes[PRIMITIVE]
+            while first < last - 1 and values[first + 1] - values[0] < cut:
+                first += 1
+            while last > first + 1 and values[NODES - 1] - values[last - 1] < cut:
+                last -= 1
+            begin, end = centre + nodes[OFFSET, first], centre + nodes[OFFSET, last]
+            b_low, b_high = values[first], values[last]
+        fine = step * 0.5**level
+        error = abs(total * fine - (b_high - b_low))
+        if levels and error <= allowed and before <= _BEFORE * k:
+            for i in range(moments.shape[1]):
+                moments[0, i] *= fine
+            return True, begin, end, b_low, b_high
+        before = error
+    return False, begin, end, b_low, b_high
 
 
 @njit(**INNER)
-def _integrate(work, pair, chain, k, low, high, single):
-    """Add the densities over [low, high] to moments."""
+def _integrate(work, pair, chain, k, low, high, levels, single):
+    """Integrals of the densities over [low, high] as moments."""
     row, nodes = work.row, work.nodes
     stack = np.empty((1200, 4))  # ends of panels, and B there
     narrow = np.inf
     for i in range(row.shape[1]):
         if row[V, i] > 0.0:
             narrow = min(narrow, row[V, i])
-    a, b, b_low, b_high = _trim(work, pair, chain, k, low, high, single)
+    clear(work)
+    done, a, b, b_low, b_high = _grid(work, pair, chain, k, low, high, levels, single)
+    if done:
+        return
+    clear(work)
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = a, b, b_low, b_high
     size, panels = 1, 0
     allowed = k * tolerance(row.shape[1], single)
@@ -80,7 +113,8 @@ def _integrate(work, pair, chain, k, low, high, single):
         half = 0.5 * (b - a)
         centre_at(row, centre)
         for j in range(NODES):
-            nodes[OFFSET, j] = half * _LEGENDRE_NODES[j] if j < _RULE else 0.0
+            inside = half * (1.0 + _LEGENDRE_NODES[j]) if j < _RULE else centre - a
+            nodes[OFFSET, j] = (a - centre) + inside  # centre is rounded, ends are not
         primitives(work, pair, chain, k, np.int64(NODES), single)
         total = 0.0
         for j in range(NODES):
@@ -91,7 +125,7 @@ def _integrate(work, pair, chain, k, low, high, single):
         if settled or panels > _PANELS or half < 0.1 * narrow or not a < centre < b:
             add_densities(work, pair, chain, np.int64(NODES), single)
         else:
-            b_centre = nodes[PRIMITIVE, _RULE // 2]
+            b_centre = nodes[PRIMITIVE, _RULE]
             stack[size, 0], stack[size, 1] = a, centre
             stack[size, 2], stack[size, 3] = b_low, b_centre
             stack[size + 1, 0], stack[size + 1, 1] = centre, b
@@ -115,16 +149,6 @@ def _expected_places(work, pair, chain, k, at, tied, single):
 
 
 @njit(**INNER)
-def lowest(row, k):
-    """A position below which the k-th largest score is not."""
-    ends = np.empty(row.shape[1])
-    for i in range(row.shape[1]):
-        ends[i] = -row[M, i] - REACH * row[V, i] if row[V, i] > 0.0 else -np.inf
-    ends.sort()
-    return ends[max(row.shape[1] - k, 0)]
-
-
-@njit(**INNER)
 def panels(work, pair, chain, mu, sigma, live, origin, unit, widest, k, single, out):
     """Probabilities (d,) of being among the k largest, for any scores; they add up to k."""
     row, moments = work.row, work.moments
@@ -142,7 +166,7 @@ def panels(work, pair, chain, mu, sigma, live, origin, unit, widest, k, single, 
     for i in range(d):
         if row[V, i] > 0.0:
             high = max(high, -row[M, i] + REACH * row[V, i])
-    bottom = lowest(row, np.int64(live))
+    bottom = lowest(row, live)
     passed = 0
     while passed < k:
         left = k - passed
@@ -154,8 +178,9 @@ def panels(work, pair, chain, mu, sigma, live, origin, unit, widest, k, single, 
         at = max((value - origin) / unit, -1e290) if value > -np.inf else -np.inf
         low = max(at, lowest(row, left) if left <= live else bottom)
         if live and low < high:
-            clear(work)
-            _integrate(work, pair, chain, np.int64(left), low, high, single)
+            # A constant cuts densities off: no matter for panels.
+            levels = _LEVELS if chain.size and low > at and not passed else 0
+            _integrate(work, pair, chain, np.int64(left), low, high, np.int64(levels), single)
             for i in range(d):
                 out[i] += moments[0, i] if chain.size else moments[0, i] * row[BETA, i]
         high = min(high, at)

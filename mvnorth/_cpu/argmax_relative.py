@@ -43,10 +43,11 @@ _LOG_SMALLEST = math.log(1e-300)
 _HOPELESS = -37.1  # Phi is below 1e-300
 _CERTAIN = 1e200  # a difference that counts for nothing
 _CLASSES = 16  # integrals at a time
-_ALIKE = 30.0  # ratio of deviations up to which there are no walls
+_ALIKE = 4.0  # ratio of deviations up to which there are no walls
 _RULE = NODES - 2  # the other nodes are the ends of the panel
 _LEGENDRE_NODES, _LEGENDRE_WEIGHTS = np.polynomial.legendre.leggauss(_RULE)
 _TOLERANCE = (1e-14, 1e-7)
+_DOUBTFUL = (1e-12, 1e-6)  # errors
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 _WALL = 1e-8  # deviation of a constant, in those of the narrowest score; changes P by its square
 
@@ -246,6 +247,8 @@ def argmax_relative(mu, sigma, single, out, begin, end):
                 m, scale, v, single, log_prob, rel_error, used, nothing, nothing, nothing, 0, size
             )
             for t in range(size):
-                if log_prob[t] >= _LOG_SMALLEST:
-                    out[where[t, 0], where[t, 1]] = math.exp(log_prob[t])
+                log = log_prob[t]
+                if not rel_error[t] <= _DOUBTFUL[single]:
+                    log = _with_walls(work, m[t], scale[t], v[t], single)
+                out[where[t, 0], where[t, 1]] = math.exp(log) if log >= _LOG_SMALLEST else 0.0
             size = 0
