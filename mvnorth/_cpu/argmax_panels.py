@@ -2,6 +2,7 @@
 
 The densities of all scores add up to B'(s), see argmax_nodes.py, so that a panel is checked against
 the difference of B at its ends: this is no estimate, and a peak that all nodes miss is seen.
+Errors of several scores may cancel, so that a coarser rule has to be good already.
 Panels that fail are halved.
 
 Of the constants that may be among the k largest, each cuts the line: above it B counts to k, below
@@ -22,6 +23,7 @@ from mvnorth._cpu.argmax_nodes import (
     is_live,
     lowest,
     primitives,
+    rules,
 )
 from mvnorth._cpu.factor_nodes import BETA, INNER, NODES, OFFSET, WEIGHT, M, V, clear
 
@@ -29,10 +31,10 @@ _PANELS = 2000  # at most
 _NEGLIGIBLE = (1e-18, 1e-10)  # increase of B, in double and in single precision
 _TOLERANCE = (4e-16, 1e-7)
 _LEVELS = 3  # halvings of the step
-_BEFORE = 1e-5
+_BEFORE = 1e-5  # error of a coarser rule
 _EPS = 2.0**-52
 _RULE = NODES - 1  # the last node is where a panel is cut
-_LEGENDRE_NODES, _LEGENDRE_WEIGHTS = np.polynomial.legendre.leggauss(_RULE)
+_LEGENDRE_NODES, _LEGENDRE_WEIGHTS, _COARSE = rules(_RULE)
 
 
 @njit(**INNER)
@@ -116,12 +118,14 @@ def _integrate(work, pair, chain, k, low, high, levels, single):
             inside = half * (1.0 + _LEGENDRE_NODES[j]) if j < _RULE else centre - a
             nodes[OFFSET, j] = (a - centre) + inside  # centre is rounded, ends are not
         primitives(work, pair, chain, k, np.int64(NODES), single)
-        total = 0.0
-        for j in range(NODES):
-            nodes[WEIGHT, j] = half * _LEGENDRE_WEIGHTS[j] if j < _RULE else 0.0
+        total = coarse = b_low - b_high
+        for j in range(_RULE):
+            nodes[WEIGHT, j] = half * _LEGENDRE_WEIGHTS[j]
             total += nodes[WEIGHT, j] * nodes[DENSITY, j]
+            coarse += half * _COARSE[j] * nodes[DENSITY, j]
+        nodes[WEIGHT, _RULE] = 0.0
         panels += 1
-        settled = abs(total - (b_high - b_low)) <= allowed
+        settled = abs(total) <= allowed and abs(coarse) <= _BEFORE * k
         if settled or panels > _PANELS or half < 0.1 * narrow or not a < centre < b:
             add_densities(work, pair, chain, np.int64(NODES), single)
         else:

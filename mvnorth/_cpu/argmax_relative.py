@@ -14,7 +14,7 @@ import math
 import numpy as np
 from numba import njit
 
-from mvnorth._cpu.argmax_nodes import is_live
+from mvnorth._cpu.argmax_nodes import is_live, rules
 from mvnorth._cpu.factor_nodes import (
     BETA,
     INNER,
@@ -44,8 +44,8 @@ _HOPELESS = -37.1  # Phi is below 1e-300
 _CERTAIN = 1e200  # a difference that counts for nothing
 _CLASSES = 16  # integrals at a time
 _ALIKE = 4.0  # ratio of deviations up to which there are no walls
-_RULE = NODES - 2  # the other nodes are the ends of the panel
-_LEGENDRE_NODES, _LEGENDRE_WEIGHTS = np.polynomial.legendre.leggauss(_RULE)
+_RULE = NODES - 3  # two of the other nodes are the ends of the panel
+_LEGENDRE_NODES, _LEGENDRE_WEIGHTS, _COARSE = rules(_RULE)
 _TOLERANCE = (1e-14, 1e-7)
 _DOUBTFUL = (1e-12, 1e-6)  # errors
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
@@ -111,19 +111,21 @@ def _panel(work, place, low, width, top):
         if k < _RULE:
             inside = (0.5 * width) * (1.0 + _LEGENDRE_NODES[k])
         else:
-            inside = width if k == _RULE else 0.0
+            inside = width if k == _RULE else 0.0  # the last node is idle
         nodes[OFFSET, k] = (low - shift) + inside
     linear, curvature = place.linear, place.curvature
     n = np.int64(NODES)
     evaluate(work.row, nodes, work.mills, n, shift, linear, curvature, place.single)
     for k in range(NODES):
         nodes[WEIGHT, k] = nodes[NUMERATOR, k] * power_of_two(nodes[POWER, k] - top)
-    total, change = 0.0, nodes[WEIGHT, NODES - 1] - nodes[WEIGHT, NODES - 2]
+    total, coarse, change = 0.0, 0.0, nodes[WEIGHT, _RULE + 1] - nodes[WEIGHT, _RULE]
     for k in range(_RULE):
-        weight = (0.5 * width) * _LEGENDRE_WEIGHTS[k] * nodes[WEIGHT, k]
+        f = (0.5 * width) * nodes[WEIGHT, k]
+        weight = _LEGENDRE_WEIGHTS[k] * f
         total += weight
+        coarse += _COARSE[k] * f
         change += weight * (nodes[SLOPE, k] - (centre + nodes[OFFSET, k]))
-    return total, abs(change) * width
+    return total, max(abs(change) * width, 1e-9 * abs(coarse - total))
 
 
 @njit(**INNER)
