@@ -53,7 +53,7 @@ PRIMITIVE, DENSITY = STRETCH, TURN
 def rules(n):
     """``(nodes, weights, coarse)``: Gauss-Legendre, and a rule on every other of its nodes.
 
-    The error of the coarse rule is about the fourth root of the other's: an error that is small by
+    The error of the coarse rule is about the square root of the other's: an error that is small by
     chance is told by it.
     """
     nodes, weights = np.polynomial.legendre.leggauss(n)

@@ -31,7 +31,8 @@ _PANELS = 2000  # at most
 _NEGLIGIBLE = (1e-18, 1e-10)  # increase of B, in double and in single precision
 _TOLERANCE = (4e-16, 1e-7)
 _LEVELS = 3  # halvings of the step
-_BEFORE = 1e-5  # error of a coarser rule
+_BEFORE = 1e-5  # error with twice the step
+_BEFORE_PANEL = 1e-8  # error of the coarse rule
 _EPS = 2.0**-52
 _RULE = NODES - 1  # the last node is where a panel is cut
 _LEGENDRE_NODES, _LEGENDRE_WEIGHTS, _COARSE = rules(_RULE)
@@ -125,7 +126,7 @@ def _integrate(work, pair, chain, k, low, high, levels, single):
             coarse += half * _COARSE[j] * nodes[DENSITY, j]
         nodes[WEIGHT, _RULE] = 0.0
         panels += 1
-        settled = abs(total) <= allowed and abs(coarse) <= _BEFORE * k
+        settled = abs(total) <= allowed and abs(coarse) <= _BEFORE_PANEL * k
         if settled or panels > _PANELS or half < 0.1 * narrow or not a < centre < b:
             add_densities(work, pair, chain, np.int64(NODES), single)
         else:

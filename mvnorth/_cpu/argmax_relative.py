@@ -125,7 +125,7 @@ def _panel(work, place, low, width, top):
         total += weight
         coarse += _COARSE[k] * f
         change += weight * (nodes[SLOPE, k] - (centre + nodes[OFFSET, k]))
-    return total, max(abs(change) * width, 1e-9 * abs(coarse - total))
+    return total, max(abs(change) * width, 1e-6 * abs(coarse - total))
 
 
 @njit(**INNER)
