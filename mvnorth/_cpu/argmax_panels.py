@@ -66,6 +66,8 @@ def _grid(work, pair, chain, k, low, high, levels, single):
             padded = -(-n // 8) * 8
             for j in range(padded):
                 nodes[OFFSET, j] = start + apart * (done + j)
+            if level == 0:
+                nodes[OFFSET, NODES - 1] = high - centre
             primitives(work, pair, chain, k, padded, single)
             for j in range(padded):
                 nodes[WEIGHT, j] = 1.0 if j < n else 0.0
@@ -78,7 +80,9 @@ def _grid(work, pair, chain, k, low, high, levels, single):
                 first += 1
             while last > first + 1 and values[NODES - 1] - values[last - 1] < cut:
                 last -= 1
-            begin, end = centre + nodes[OFFSET, first], centre + nodes[OFFSET, last]
+            # A constant may be at an end: it must not move by rounding.
+            begin = centre + nodes[OFFSET, first] if first > 0 else low
+            end = centre + nodes[OFFSET, last] if last < NODES - 1 else high
             b_low, b_high = values[first], values[last]
         fine = step * 0.5**level
         error = abs(total * fine - (b_high - b_low))
