@@ -18,6 +18,7 @@ from mvnorth._api import (
     orthant_logprob,
     orthant_prob,
 )
+from mvnorth._argmax import prob_argmax, prob_topk
 from mvnorth._gradients import orthant_grad, orthant_hessian
 from mvnorth._result import OrthantGradient, OrthantResult, Status
 from mvnorth._threads import get_num_threads, set_num_threads
@@ -43,6 +44,8 @@ __all__ = [
     "orthant_hessian",
     "orthant_logprob",
     "orthant_prob",
+    "prob_argmax",
+    "prob_topk",
     "qmc",
     "set_num_threads",
     "special",

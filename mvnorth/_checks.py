@@ -256,3 +256,35 @@ def like_rows(name: str, value: ArrayLike, batch: tuple[int, ...], d: int) -> np
         raise ValueError(
             f"{name} must have shape (..., {d}) to go with a batch {batch}, got {array.shape}"
         ) from None
+
+
+def scores(
+    mu: ArrayLike, sigma: ArrayLike
+) -> tuple[np.ndarray, np.ndarray, tuple[int, ...], np.dtype]:
+    """Means (B, C), deviations (1 or B, C), and shape and precision of the result."""
+    given = np.asarray(mu).dtype
+    means = real_array("mu", mu, infinite=True)
+    deviations = real_array("sigma", sigma, infinite=False)
+    if means.ndim == 0 or means.shape[-1] == 0:
+        raise ValueError(f"mu must have shape (..., C) with C >= 1, got {means.shape}")
+    if (means == np.inf).any():
+        raise ValueError("mu must be below infinity (minus infinity is a class that never wins)")
+    if (deviations < 0).any():
+        raise ValueError(f"sigma must be >= 0, its smallest entry is {deviations.min():g}")
+    try:
+        shape = np.broadcast_shapes(means.shape, deviations.shape)
+    except ValueError:
+        raise ValueError(
+            f"mu {means.shape} and sigma {deviations.shape} do not broadcast; sigma is a number, "
+            "(C,) per class, (..., 1) per row or (..., C)"
+        ) from None
+    nowhere = (means == -np.inf).all(axis=-1)
+    if nowhere.any():
+        raise ValueError("mu must not be minus infinity for all classes of a row")
+    classes = shape[-1]
+    rows = _rows(np.broadcast_to(means, shape), shape[:-1], 1)
+    batch = (1,) if math.prod(deviations.shape[:-1]) == 1 else shape[:-1]
+    core = np.broadcast_to(deviations, (*deviations.shape[:-1], classes))
+    shared = _rows(core.reshape(-1, classes) if batch == (1,) else core, batch, 1)
+    single = given.kind == "f" and given.itemsize <= 4
+    return rows, shared, shape, np.dtype(np.float32 if single else np.float64)

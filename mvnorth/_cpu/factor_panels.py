@@ -2,9 +2,10 @@
 
 Where c_i is tiny, Phi(x_i) is all but a step: no single step of the trapezoidal rule suits the wall
 and the plain beside it.  From the mode outwards panels double in width until nothing is left; then
-they are halved until they agree with their halves.  All edges are multiples of a power of two, so
-that neighbours meet exactly, and every panel has the x_i computed at its own centre: at a wall as
-narrow as 1e-6 no digits are lost.
+they are halved until they agree with their halves, and until the rule applied to f' gives the
+difference of f between their ends: so no wall hides between an end and the nodes.  All edges are
+multiples of a power of two, so that neighbours meet exactly, and every panel has the x_i computed
+at its own centre: at a wall as narrow as 1e-6 no digits are lost.
 """
 
 import math
@@ -19,6 +20,7 @@ from mvnorth._cpu.factor_nodes import (
     NUMERATOR,
     OFFSET,
     POWER,
+    SLOPE,
     STEEP,
     STEEP_TOTAL,
     TOLERANCE,
@@ -34,33 +36,50 @@ from mvnorth._scalar.exp_log import power_of_two
 _PANELS = 800  # evaluations of two half panels, at most
 _DOUBLINGS = 400  # on either side of the mode, at most
 _NEGLIGIBLE = 1e-18
-_LEGENDRE_NODES, _LEGENDRE_WEIGHTS = np.polynomial.legendre.leggauss(NODES // 2)
+_HALF = NODES // 2 - 2  # nodes of a half panel; three of the others are its ends
+_LEGENDRE_NODES, _LEGENDRE_WEIGHTS = np.polynomial.legendre.leggauss(_HALF)
 
 
 @njit(**INNER)
 def _halves(work, place, low, width, top, parts):
-    """Gauss-Legendre on the halves of a panel: parts (4,) integrals of f, then of f STEEP.
+    """Gauss-Legendre on the halves of a panel.
 
+    parts (6,): the integrals of f over the halves, of f STEEP, and by how much the rule for f'
+    misses the difference of f between the two ends of each half, less what rounding may do.
     Returns the distance of the panel's centre from the mode.
     """
-    nodes, half = work.nodes, work.nodes.shape[1] // 2
+    row, nodes = work.row, work.nodes
     centre = low + 0.5 * width
     shift = centre - place.z
-    recentre(work.row, centre)
-    for k in range(half):
+    recentre(row, centre)
+    for k in range(_HALF):
         inside = (0.25 * width) * (1.0 + _LEGENDRE_NODES[k])
         nodes[OFFSET, k] = inside - 0.5 * width
-        nodes[OFFSET, half + k] = inside
-    linear, curvature = place.linear, place.curvature
-    evaluate(work.row, nodes, work.mills, 2 * half, shift, linear, curvature, place.single)
-    for j in range(4):
-        parts[j] = 0.0
-    for k in range(2 * half):
-        weight = (0.25 * width) * _LEGENDRE_WEIGHTS[k % half]
-        weight *= nodes[NUMERATOR, k] * power_of_two(nodes[POWER, k] - top)
-        nodes[WEIGHT, k] = weight
-        parts[k // half] += weight
-        parts[2 + k // half] += weight * nodes[STEEP, k]
+        nodes[OFFSET, _HALF + k] = inside
+    for k in range(2 * _HALF, NODES):  # low end, middle, high end, one too many
+        nodes[OFFSET, k] = 0.5 * width * (min(k - 2 * _HALF, 2) - 1.0)
+    n = nodes.shape[1]
+    evaluate(row, nodes, work.mills, n, shift, place.linear, place.curvature, place.single)
+    for k in range(n):
+        nodes[WEIGHT, k] = nodes[NUMERATOR, k] * power_of_two(nodes[POWER, k] - top)
+    for half in range(2):
+        first, last = nodes[WEIGHT, 2 * _HALF + half], nodes[WEIGHT, 2 * _HALF + half + 1]
+        f = g = change = size = 0.0
+        for j in range(_HALF):
+            k = half * _HALF + j
+            weight = (0.25 * width) * _LEGENDRE_WEIGHTS[j] * nodes[WEIGHT, k]
+            slope = nodes[SLOPE, k] - (centre + nodes[OFFSET, k])
+            nodes[WEIGHT, k] = weight
+            f += weight
+            g += weight * nodes[STEEP, k]
+            change += weight * slope
+            size += weight * (abs(slope) + nodes[STEEP, k])
+        parts[half] = f
+        parts[2 + half] = g
+        missed = abs(change - (last - first))
+        parts[4 + half] = max(missed - 1e-14 * (size + first + last), 0.0)
+    for k in range(2 * _HALF, n):
+        nodes[WEIGHT, k] = 0.0
     return shift
 
 
@@ -108,7 +127,7 @@ def panels(work, place):
     tolerance = 100.0 * TOLERANCE[place.single]
     sums = work.sums
     stack = np.empty((2 * _PANELS + 4 * _DOUBLINGS, 4))  # low, width, integrals of f and f STEEP
-    parts = np.empty(4)
+    parts = np.empty(6)
     clear(work)
     edge, smallest, top = _start(work, place)
     size, used = 0, 0
@@ -138,12 +157,13 @@ def panels(work, place):
         f_new, g_new = parts[0] + parts[1], parts[2] + parts[3]
         whole += f_new - f
         steep += g_new - g
-        settled = abs(f_new - f) <= tolerance * whole
-        settled &= abs(g_new - g) <= 0.01 * tolerance * steep
+        missed = parts[4] + parts[5]
+        settled = abs(f_new - f) <= tolerance * whole and missed * width <= tolerance * whole
+        settled &= abs(g_new - g) <= 0.01 * tolerance * steep and missed <= tolerance * steep
         if settled or evaluations > _PANELS or width <= _narrowest(low):
             sums[TOTAL] += f_new
             sums[STEEP_TOTAL] += g_new
-            error += abs(f_new - f)
+            error += abs(f_new - f) + missed * width
             if work.moments.shape[1]:
                 n = work.nodes.shape[1]
                 single, moments = place.single, work.moments
