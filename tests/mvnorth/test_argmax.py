@@ -84,9 +84,9 @@ RNG = np.random.default_rng(5)
 CASES = {
     "two": ([0.3, -0.2], [1.0, 2.0]),
     "equal": ([1.0] * 4, 1.0),
-    "ordinary": (RNG.normal(size=6), 1.0),
+    "ordinary": (RNG.normal(size=4), 1.0),
     "twenty": (RNG.normal(size=20) * 2, 1.0),
-    "unlike": (RNG.normal(size=5), RNG.uniform(0.2, 3.0, 5)),
+    "unlike": (RNG.normal(size=4), RNG.uniform(0.2, 3.0, 4)),
     "dominant": ([0.0, 9.0, 1.0], [1.0, 1.0, 2.0]),
     "narrow_among_wide": ([0.0, 0.1, -0.3], [1e-6, 1.0, 2.0]),
     "two_humps": ([-3.0, 2.0, 0.0], [5.0, 1e-3, 0.1]),
@@ -120,7 +120,7 @@ def test_relative(name):
             assert abs(p / value - 1) < 1e-12
 
 
-@pytest.mark.parametrize("gap", [5.0, 20.0, 36.0])
+@pytest.mark.parametrize("gap", [5.0, 36.0])
 @pytest.mark.parametrize("sigma", [1.0, [3.0, 1.0, 0.5, 1.0], [1e-3, 1.0, 0.5, 1.0]])
 def test_small_probabilities(gap, sigma):
     mu = np.array([-gap, 0.0, 0.5, -1.0])
@@ -130,7 +130,7 @@ def test_small_probabilities(gap, sigma):
 
 
 @given(st.floats(-1e6, 1e6), st.floats(-40, 40), st.floats(-6, 6), st.floats(-6, 6), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_two_classes(at, gap, log_one, log_two, relative):
     one, two = 10.0**log_one, 10.0**log_two
     width = np.hypot(one, two)
@@ -160,7 +160,7 @@ def test_equal_classes(classes):
     st.lists(st.tuples(st.floats(-5, 5), st.floats(-12, 0)), min_size=1, max_size=12),
     st.integers(1, 12),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_sums_and_permutations(classes, k):
     mu, log_sigma = (np.array(x) for x in zip(*classes, strict=True))
     sigma = 10.0**log_sigma
@@ -182,7 +182,7 @@ DEVIATIONS = st.floats(-6, 6).map(lambda t: 10.0**t) | st.sampled_from([0.0, 1.0
 
 
 @given(st.lists(st.tuples(NUMBERS, DEVIATIONS), min_size=1, max_size=6), st.integers(1, 6))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_all_regimes(classes, k):
     mu, sigma = (np.array(x) for x in zip(*classes, strict=True))
     if (mu == -np.inf).all():
@@ -198,7 +198,7 @@ def test_all_regimes(classes, k):
     st.lists(st.tuples(st.floats(max_value=1e300), st.floats(0, 1e300)), min_size=1, max_size=6),
     st.integers(1, 6),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_numbers(classes, k):
     mu, sigma = (np.array(x) for x in zip(*classes, strict=True))
     if (mu == -np.inf).all():
