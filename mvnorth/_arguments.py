@@ -4,6 +4,7 @@ Every message names the argument, what it got and what it takes.
 """
 
 import operator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,10 @@ def one_factor(c: ArrayLike, v: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(
             f"c or v must have shape (..., d) with d >= 1, got {np.shape(c)} and {np.shape(v)}"
         )
+    with np.errstate(over="ignore", divide="ignore"):
+        steepest = np.max(np.abs(loadings) / np.sqrt(own))
+    if steepest > 1e150:
+        raise ValueError(f"v / sqrt(c) must be at most 1e150 in size, got {steepest:g}")
     return own.copy(), loadings.copy()
 
 
@@ -116,8 +121,8 @@ def tolerance(
 
 def subset(name: str, value: Any, allowed: tuple[str, ...]) -> tuple[str, ...]:
     """Some of the allowed names, at least one; a single name may stand alone."""
-    names = (value,) if isinstance(value, str) else tuple(value)
-    if not names or not set(names) <= set(allowed):
+    names = (value,) if isinstance(value, str) or not isinstance(value, Iterable) else tuple(value)
+    if not names or not all(each in allowed for each in names):
         raise ValueError(f"{name} must name some of {', '.join(map(repr, allowed))}, got {value!r}")
     return tuple(each for each in allowed if each in names)
 

@@ -20,8 +20,8 @@ def _problems(m: ArrayLike, L: ArrayLike | OneFactor) -> tuple[OneFactorProblems
         rows, found = with_one_factor(problems)
         if found is None or not rows.all():
             raise ValueError(
-                "derivatives need a covariance diag(c) + v v^T with c > 0: give a OneFactor(c, v), "
-                "or a factor L of such a matrix"
+                "derivatives need a covariance diag(c) + v v^T: give a OneFactor(c, v), or a "
+                "factor L of such a matrix with no c close to zero, and all or none of v zero"
             )
         # The rows of L were scaled; undo that, so that derivatives are those in m.
         scale = problems.scale
@@ -87,7 +87,7 @@ def orthant_grad(
             "use 'quadrature' or 'pathwise'"
         )
     dtype = problems.upper.dtype
-    if name in ("auto", "quadrature"):
+    if name in ("auto", "quadrature") or problems.size == 0:
         from mvnorth._methods import quadrature
 
         name, found = "quadrature", quadrature.derivatives(problems, names)
@@ -107,7 +107,11 @@ def _of_probability(found: Derivatives) -> Derivatives:
     prob = np.exp(estimate.log_prob)[:, None]
     grad = {name: (a * prob).astype(a.dtype) for name, a in found.grad.items()}
     relative = estimate.rel_error[:, None]
-    error = {name: a * prob + relative * np.abs(grad[name]) for name, a in found.error.items()}
+    error = {}
+    with np.errstate(invalid="ignore"):
+        for name, a in found.error.items():
+            bound = a * prob + relative * np.abs(grad[name])
+            error[name] = np.where(np.isnan(bound), np.inf, bound)
     return Derivatives(estimate, grad, error)
 
 
@@ -134,6 +138,7 @@ def orthant_hessian(
     Returns
     -------
     ndarray (..., d, d), or (..., d) with ``vector``
+        Exact to rounding like the value, without an error of its own.
 
     Examples
     --------

@@ -68,7 +68,7 @@ class OneFactorProblems:
     lower, upper : (B, d) limits, infinite ones allowed; upper may be in single precision, which
         asks for results of that accuracy
     c, v : (1 or B, d) one for all rows, or one each; c > 0
-    rounding : (B,) relative error that rounding of the limits, or of c and v, brings
+    rounding : (B,) relative error of c and v, or of limits in units of the deviation
     """
 
     lower: np.ndarray

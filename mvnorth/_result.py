@@ -96,8 +96,8 @@ def _asked(tolerance: tuple[float, float] | None) -> str:
 
 def _advice(result: OrthantResult) -> str:
     return (
-        f"tolerance not met ({_asked(result.tolerance)}): give more points with n=, or accept a "
-        "larger rtol= or atol="
+        f"tolerance not met ({_asked(result.tolerance)}): if the method samples, give more points "
+        "with n=; else accept a larger rtol= or atol="
     )
 
 

@@ -90,7 +90,6 @@ def _run_block(
             from mvnorth._methods import quadrature
 
             part = quadrature.solve(found)
-            part.rel_error[:] += found.rounding
             keep(np.flatnonzero(factored), part, "quadrature", np.arange(found.size))
     rest = np.flatnonzero(~factored)
     if rest.size:
@@ -119,13 +118,12 @@ def _solve_rest(name: str, problems: Problems, budget: Budget, seed: int) -> Est
 def with_one_factor(problems: Problems) -> tuple[np.ndarray, OneFactorProblems | None]:
     """Which rows have a covariance diag(c) + v v^T, and those rows as such problems."""
     c, v, error = recognise(problems.factor)
-    rows = np.broadcast_to(np.isfinite(error), problems.size)
-    if not rows.any():
+    found = np.isfinite(error)
+    rows = np.broadcast_to(found, problems.size)
+    if not found.any():
         return rows, None
     if len(c) > 1:
         c, v, error = c[rows], v[rows], error[rows]
     lower, upper = problems.lower[rows], problems.upper[rows]
-    # How far limits cut into the tail, in deviations: log P changes with its square.
-    depth = np.max(np.maximum(lower, -upper) / np.sqrt(c + v * v), axis=1, initial=0.0)
-    rounding = error * (1.0 + depth**2)
+    rounding = np.broadcast_to(error, len(upper))
     return rows, OneFactorProblems(lower, upper, c, v, rounding)

@@ -247,16 +247,17 @@ def _add_moments(row, nodes, mills, n, shift, moments, begin, end):
     mask = mills.shape[0] - 1
     for i in range(begin, end):
         h_i = mills[i & mask]
-        plain = tilted = 0.0
+        plain = tilted = spread = 0.0
         for k in range(n):
             term = nodes[WEIGHT, k] * h_i[k]
             plain += term
             tilted += term * nodes[OFFSET, k]
+            spread += term * abs(nodes[OFFSET, k])
         if plain > 0.0:  # else x may be infinite
             moments[0, i] += plain
             moments[1, i] += tilted + shift * plain
             moments[2, i] += row[BETA, i] * tilted + row[X, i] * plain
-            moments[3, i] += abs(row[BETA, i] * tilted) + abs(row[X, i]) * plain
+            moments[3, i] += abs(row[BETA, i]) * spread + abs(row[X, i]) * plain
 
 
 @njit(**SUMS)

@@ -33,9 +33,10 @@ from mvnorth._cpu.factor_nodes import (
 )  # fmt: skip
 from mvnorth._scalar.exp_log import power_of_two
 
-_PANELS = 800  # evaluations of two half panels, at most
+_PANELS = 1500  # evaluations of two half panels, at most
 _DOUBLINGS = 400  # on either side of the mode, at most
 _NEGLIGIBLE = 1e-18
+_SMALLEST = 2.0**-1022
 _HALF = NODES // 2 - 2  # nodes of a half panel; three of the others are its ends
 _LEGENDRE_NODES, _LEGENDRE_WEIGHTS = np.polynomial.legendre.leggauss(_HALF)
 
@@ -84,19 +85,19 @@ def _halves(work, place, low, width, top, parts):
 
 
 @njit(**INNER)
-def _push_halves(stack, size, low, width, parts):
+def _push_halves(queue, size, low, width, parts):
     for half in range(2):
-        stack[size + half, 0] = low + 0.5 * half * width
-        stack[size + half, 1] = 0.5 * width
-        stack[size + half, 2] = parts[half]
-        stack[size + half, 3] = parts[2 + half]
+        queue[size + half, 0] = low + 0.5 * half * width
+        queue[size + half, 1] = 0.5 * width
+        queue[size + half, 2] = parts[half]
+        queue[size + half, 3] = parts[2 + half]
     return size + 2
 
 
 @njit(**INNER)
 def _narrowest(z):
     """Width of a panel at z whose nodes are still told apart: a power of two."""
-    return 2.0 ** (np.floor(math.log2(max(abs(z), 1e-30))) - 46.0)
+    return 2.0 ** (np.floor(math.log2(max(abs(z), 1e-30))) - 49.0)
 
 
 @njit(**INNER)
@@ -122,35 +123,40 @@ def _start(work, place):
 
 @njit(**INNER)
 def panels(work, place):
-    """``(error, used, top)``: totals and moments by panels; they are those of f / 2**top."""
-    # Halves are better than their panel by several digits.
+    """``(error, steep_error, used, top)``: totals and moments by panels, those of f / 2**top.
+
+    Errors are relative, of the integrals of f and of f STEEP.
+    """
+    # Halves are better than their panel by several digits, of which two are counted on.
     tolerance = 100.0 * TOLERANCE[place.single]
     sums = work.sums
-    stack = np.empty((2 * _PANELS + 4 * _DOUBLINGS, 4))  # low, width, integrals of f and f STEEP
+    queue = np.empty((2 * _PANELS + 4 * _DOUBLINGS, 4))  # low, width, integrals of f and f STEEP
     parts = np.empty(6)
     clear(work)
     edge, smallest, top = _start(work, place)
     size, used = 0, 0
     whole = steep = 0.0
     for side in range(2):
-        width = smallest
+        width, empty = smallest, 0
         low = edge if side else edge - width
         for _ in range(_DOUBLINGS):
             _halves(work, place, low, width, top, parts)
             used += NODES
-            size = _push_halves(stack, size, low, width, parts)
+            size = _push_halves(queue, size, low, width, parts)
             f, g = parts[0] + parts[1], parts[2] + parts[3]
             whole += f
             steep += g
-            if f <= _NEGLIGIBLE * whole and g <= _NEGLIGIBLE * steep:
+            empty = empty + 1 if f <= _NEGLIGIBLE * whole and g <= _NEGLIGIBLE * steep else 0
+            if empty == 2:
                 break
             low = low + width if side else low - 2.0 * width
             width *= 2.0
-    error = 0.0
+    error = steep_error = 0.0
     evaluations = 0
-    while size:
-        size -= 1
-        low, width, f, g = stack[size]
+    done = 0
+    while done < size:  # in turn, so that walls are found before their surroundings are refined
+        low, width, f, g = queue[done]
+        done += 1
         shift = _halves(work, place, low, width, top, parts)
         used += NODES
         evaluations += 1
@@ -158,16 +164,20 @@ def panels(work, place):
         whole += f_new - f
         steep += g_new - g
         missed = parts[4] + parts[5]
-        settled = abs(f_new - f) <= tolerance * whole and missed * width <= tolerance * whole
+        settled = abs(f_new - f) <= tolerance * whole and missed * width <= 0.01 * tolerance * whole
         settled &= abs(g_new - g) <= 0.01 * tolerance * steep and missed <= tolerance * steep
+        # What is given up counts in full, also for what may lie between the nodes.
+        share = 0.01 if settled else 1.0
         if settled or evaluations > _PANELS or width <= _narrowest(low):
             sums[TOTAL] += f_new
             sums[STEEP_TOTAL] += g_new
-            error += abs(f_new - f) + missed * width
+            error += share * abs(f_new - f) + missed * width
+            steep_error += share * abs(g_new - g) + missed
             if work.moments.shape[1]:
                 n = work.nodes.shape[1]
                 single, moments = place.single, work.moments
                 add_moments(work.row, work.nodes, work.mills, n, shift, single, moments)
         else:
-            size = _push_halves(stack, size, low, width, parts)
-    return 0.01 * error / sums[TOTAL], used, top
+            size = _push_halves(queue, size, low, width, parts)
+    steep_error /= max(sums[STEEP_TOTAL], _SMALLEST)
+    return error / sums[TOTAL], steep_error, used, top

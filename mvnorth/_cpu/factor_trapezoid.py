@@ -67,6 +67,7 @@ _LEVELS = 3  # halvings of the step
 _SKEW = 1.2  # how much faster than the skewness asks for the map grows in its tails
 _EXTENSIONS = 20  # on either side, by eight nodes
 _STEEP_SLOPE = 3.0  # in widths, half a step from the mode, where it is 0.3 for a normal density
+_SHARP = 3.0  # change of x_i from node to node
 _HOPELESS = 0.01  # relative rounding error of the integrand
 _EPS = 2.0**-52
 _SMALLEST, _LARGEST = 2.0**-1022, 2.0**100
@@ -235,6 +236,27 @@ def _gradient_is_hidden(work, z):
 
 
 @njit(**INNER)
+def _has_wall(work, n, width, step, tolerance):
+    """Whether some Phi(x_i) is a step between two nodes, where the integrand still counts.
+
+    Nodes on either side of it cannot tell where between them it is.
+    """
+    row, nodes, sums = work.row, work.nodes, work.sums
+    for i in range(row.shape[1]):
+        if abs(row[BETA, i]) * width * step > _SHARP:
+            wall = -row[X, i] / row[BETA, i]
+            k = 0 if wall < 0.0 else n - 1  # the node next to it on the side of the mode
+            while wall < 0.0 and nodes[OFFSET, k] < wall and k < n - 1:
+                k += 1
+            while wall >= 0.0 and nodes[OFFSET, k] > wall and k > 0:
+                k -= 1
+            f = nodes[WEIGHT, k]
+            if f > tolerance * sums[TOTAL] or f > tolerance * width * step * sums[STEEP_TOTAL]:
+                return True
+    return False
+
+
+@njit(**INNER)
 def _trapezoid(work, place, noise):
     """``(step, error, slope_error, used, top)``: the rule on as many levels as it takes.
 
@@ -253,6 +275,8 @@ def _trapezoid(work, place, noise):
         slope = work.nodes[SLOPE, k] - (place.z + work.nodes[OFFSET, k])
         if not abs(slope) * place.width <= _STEEP_SLOPE:
             return step, np.inf, np.inf, used, top
+    if _has_wall(work, first, place.width, step, TOLERANCE[single]):
+        return step, np.inf, np.inf, used, top
     hidden = _gradient_is_hidden(work, place.z)
     for side in range(2):
         for _ in range(_EXTENSIONS):
@@ -314,7 +338,8 @@ def integrate(work, single):
     tau = min(max(kappa / a, -1.0 / _SKEW), 1.0 / _SKEW)
     place = Place(z, width, a, tau, linear, curvature, single)
     clear(work)
-    rounding = _EPS * (8.0 + 10.0 * math.sqrt(work.row.shape[1]))
+    d = work.row.shape[1]
+    rounding = _EPS * (8.0 + 10.0 * math.sqrt(d) + 0.02 * d)
     noise = _EPS * width * (size + abs(z))
     used, factor, top, correction = 0, 0.0, 0.0, 0.0
     error = slope_error = np.inf
@@ -324,8 +349,8 @@ def integrate(work, single):
         correction = (step / (2.0 * math.pi)) ** 2 * work.sums[SECOND]  # what has been measured
         if error == np.inf:
             # Short functions are too rough to see whether panels agree.
-            error, more, top = panels(work, Place(z, width, a, tau, linear, curvature, 0))
-            slope_error = TOLERANCE[0] + error
+            double = Place(z, width, a, tau, linear, curvature, 0)
+            error, slope_error, more, top = panels(work, double)
             used += more
             factor, correction = 1.0, 0.0
     if not 0.0 < work.sums[TOTAL] < _LARGEST:  # no hope, or a wall too sharp for numbers to resolve
@@ -337,4 +362,8 @@ def integrate(work, single):
     whole = work.sums[TOTAL]
     log_prob = min(log_scaled((whole + correction) * factor, top) + constant - _HALF_LOG_2_PI, 0.0)
     rounding += noise
-    return log_prob, error + rounding, slope_error + rounding, used, z, width, whole
+    # A gradient far out in the tail of the integrand is a product of exponentials as small as it.
+    steep = work.sums[STEEP_TOTAL] * width / whole
+    depth = -math.log(steep) if 0.0 < steep < 1.0 else 0.0
+    slope_error += rounding + 2.0 * _EPS * depth
+    return log_prob, error + rounding, slope_error, used, z, width, whole

@@ -64,14 +64,16 @@ def one_factor(
     for b in range(begin, end):
         _load(row, m, scale, v, b)
         log_prob[b], rel_error[b], slope_error, used[b], z, width, whole = integrate(work, single)
-        largest_m = largest_c = 0.0  # entries, or what they are differences of
+        largest_m = largest_c = largest_v = 0.0  # entries, or what they are differences of
         for i in range(moments.shape[1]):
             h = row[SCALE, i] * (moments[0, i] / whole)
             largest_m = max(largest_m, h)
             if grad_m.size:
                 grad_m[b, i] = min(h, largest)
             if grad_v.size:
-                value = z * h + row[SCALE, i] * (moments[1, i] / whole)
+                tilted = row[SCALE, i] * (moments[1, i] / whole)
+                largest_v = max(largest_v, (abs(z) + 4.0 * width) * h + abs(tilted))
+                value = z * h + tilted
                 grad_v[b, i] = min(max(value, -largest), largest)
             if grad_c.size:
                 half = 0.5 * row[SCALE, i] * row[SCALE, i]
@@ -82,7 +84,7 @@ def one_factor(
             bound = min(_MARGIN * slope_error, largest)
             error[b, 0] = bound * largest_m
             error[b, 1] = bound * largest_c
-            error[b, 2] = bound * largest_m * (abs(z) + 4.0 * width)
+            error[b, 2] = bound * largest_v
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -32,7 +32,7 @@ def recognise(L: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     Below the diagonal L_ij = v_i w_j: the first column gives v up to a number alpha, the others
     must be multiples of it, and what each entry of the diagonal says of alpha must agree.
     ``error`` (B,) is how far the covariance is off, relative to c; infinite where it has no such
-    form, where some c is close to zero, or some v is zero.
+    form, where some c is close to zero, or some but not all of v are zero.
     """
     size, d, columns = L.shape
     if columns != d or np.triu(L, 1).any():
@@ -40,8 +40,9 @@ def recognise(L: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     deviation = np.sqrt(np.einsum("bij,bij->bi", L, L))
     diag = np.diagonal(L, axis1=1, axis2=2)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        if d == 1:
-            return deviation**2, np.zeros((size, 1)), np.zeros(size)
+        if not np.tril(L, -1).any():
+            independent = np.where((deviation > 0.0).all(axis=1), 0.0, np.inf)
+            return deviation**2, np.zeros((size, d)), independent
         if d == 2:
             return _two_coordinates(L, deviation)
         rows = np.tril(L, -1) / deviation[:, :, None]

@@ -25,10 +25,12 @@ def solve(problems: Problems) -> Estimate:
 
     run_items(solve_rows, size, size * (2e-8, 1e-6, 1e-4)[d - 1])
     log_prob[np.isnan(log_prob)] = -np.inf  # singular; rel_error is infinite
-    # Close to singular the rounding of a correlation counts 1/det times, but it never moves the
-    # probability by more than the root of it.
+    # Close to singular the rounding of a correlation counts 1/det times, and the more the smaller
+    # the probability is, but it never moves the probability by more than the root of it.
     rounding = np.finfo(float).eps
     with np.errstate(over="ignore"):
         at_most = np.sqrt(rounding) * np.exp(-log_prob)
-    rel_error += np.fmin(rounding * d / np.maximum(np.linalg.det(corr), 1e-300), at_most)
+        magnified = (d + 2.0 * np.abs(log_prob)) / np.maximum(np.linalg.det(corr), 1e-300)
+    if d > 1:
+        rel_error += np.fmin(rounding * magnified, at_most)
     return Estimate(log_prob, rel_error, np.zeros(size, dtype=np.int64))

@@ -8,7 +8,7 @@ from mvnorth._problem import Derivatives, Estimate, OneFactorProblems
 from mvnorth._threads import run_items
 
 _ROUNDING = {np.dtype(np.float64): 1e-15, np.dtype(np.float32): 2e-7}
-_NANOSECONDS = 100e-9  # a row and coordinate, roughly
+_SECONDS = 1e-7  # a row and coordinate, roughly
 
 
 def solve(problems: OneFactorProblems) -> Estimate:
@@ -48,14 +48,24 @@ def derivatives(problems: OneFactorProblems, wrt: tuple[str, ...]) -> Derivative
     errors = np.empty((size, 3))
     results = (log_prob, rel_error, used, *columns, errors)
     kernel = partial(one_factor, m, scale, problems.v, single, largest, *results)
-    run_items(kernel, size, size * d * _NANOSECONDS)
-    rounding = _ROUNDING[m.dtype]
+    run_items(kernel, size, size * d * _SECONDS)
+    # Numbers too large for double precision leave nothing but their sign.
+    lost = np.isnan(log_prob)
+    log_prob[lost], rel_error[lost] = np.finfo(np.float64).min, np.inf
+    rounding = _ROUNDING[m.dtype] * (1.0 + np.abs(log_prob))
+    known = rel_error + problems.rounding * (problems.d + 2.0 * np.abs(log_prob)) + rounding
     error = {}
     for k, name in enumerate(("m", "c", "v")):
         if name in grad:
-            stored = rounding * np.abs(grad[name], dtype=np.float64)
-            error[name] = errors[:, k, None] + stored
-    return Derivatives(Estimate(log_prob, rel_error + rounding, used), grad, error)
+            grad[name][lost] = 0.0
+            size_of = np.abs(grad[name], dtype=np.float64)
+            largest_of = np.max(size_of, axis=1, initial=0.0)
+            stored = _ROUNDING[m.dtype] * size_of
+            with np.errstate(invalid="ignore"):
+                inherited = 10.0 * (known - rel_error - rounding) * largest_of
+            bound = errors[:, k] + inherited + np.finfo(np.float64).tiny
+            error[name] = np.where(np.isnan(bound) | lost, np.inf, bound)[:, None] + stored
+    return Derivatives(Estimate(log_prob, known, used), grad, error)
 
 
 def hessian_products(problems: OneFactorProblems, vectors: np.ndarray) -> np.ndarray:
@@ -71,7 +81,7 @@ def hessian_products(problems: OneFactorProblems, vectors: np.ndarray) -> np.nda
     kernel = partial(
         one_factor_hessian, m, scale, problems.v, vectors, log_prob, rel_error, used, product
     )
-    run_items(kernel, size, size * d * _NANOSECONDS)
+    run_items(kernel, size, size * d * _SECONDS)
     return product
 
 

@@ -112,7 +112,50 @@ def test_one_and_two_coordinates_equal_the_closed_forms():
         assert (found.method == "quadrature").all()
         bound = found.rel_error + exactly.rel_error
         assert (np.abs(found.log_prob - exactly.log_prob) <= bound).all()
-        assert bound.max() < 1e-12
+        assert bound.max() < 1e-11
+
+
+@pytest.mark.parametrize(("low", "high"), [(-30.0, 0.0), (-6.0, 6.0), (6.0, 12.0)])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_walls_against_phi(low, high, dtype):
+    """One coordinate, however small its own variance: Phi(m / sd), and walls at round places."""
+    rng = np.random.default_rng(17)
+    size = (4000, 1)
+    v = rng.normal(size=size) * 10.0 ** rng.uniform(-1.0, 1.0, size)
+    c = (v / 10.0 ** rng.uniform(0.0, 8.0, size)) ** 2
+    deviation = np.hypot(np.sqrt(c), v)
+    m = rng.uniform(low, high, size) * deviation
+    m = np.where(rng.random(size) < 0.3, np.round(4.0 * m / v) / 4.0 * v, m).astype(dtype)
+    x = m / deviation
+    h = mvnorth.special.mills(x)
+    found = mvnorth.orthant_grad(m, OneFactor(c, v), wrt=NAMES, log=True)
+    log_prob = mvnorth.special.log_ndtr(x[:, 0])
+    assert (np.abs(found.log_prob - log_prob) <= found.rel_error + 1e-15 * np.abs(log_prob)).all()
+    assert np.median(found.rel_error) < (1e-12 if dtype == np.float64 else 1e-4)
+    by_c = -h * x / (2.0 * deviation**2)
+    truth = {"m": h / deviation, "c": by_c, "v": 2.0 * v * by_c}
+    for name, true in truth.items():
+        wrong = np.abs(getattr(found, f"grad_{name}") - true)
+        bound = getattr(found, f"grad_{name}_error") + 4e-15 * np.abs(true) + 1e-44
+        assert np.mean(wrong > bound) <= 5e-4, name
+    seen = truth["m"] > 1e-30
+    assert np.max(np.abs(found.grad_m[seen] / truth["m"][seen] - 1.0)) < 1e-5
+
+
+def test_walls_against_the_bivariate_form():
+    rng = np.random.default_rng(18)
+    size = (5000, 2)
+    deviation = 10.0 ** rng.uniform(-9.0, 2.0, size)
+    v = rng.normal(size=size) * 10.0 ** rng.integers(-1, 2, (5000, 1))
+    m = rng.normal(size=size) * rng.choice([0.01, 0.3, 1.0, 3.0, 8.0], (5000, 1))
+    m = np.where(rng.random(size) < 0.3, -v * rng.normal(size=(5000, 1)), m)  # walls that meet
+    found = mvnorth.orthant(m, OneFactor(deviation**2, v))
+    other = mvnorth.orthant(m, OneFactor(deviation**2, v), method="closed_form")
+    sure = other.rel_error < 1e-3
+    assert sure.mean() > 0.5
+    with np.errstate(over="ignore"):
+        gap = np.abs(np.expm1(found.log_prob - other.log_prob))
+    assert (gap <= 2.0 * (found.rel_error + other.rel_error))[sure].all()
 
 
 @settings(max_examples=40, deadline=None)
@@ -130,8 +173,10 @@ def test_four_ways_to_the_gradient(seed):
     # The sampled errors hold in 99 of 100 cases; doubled, in all of these.
     for name in NAMES:
         wrong = np.abs(getattr(sampled, f"grad_{name}") - getattr(exactly, f"grad_{name}"))
-        assert (wrong <= 2.0 * getattr(sampled, f"grad_{name}_error")).all(), name
-    assert (np.abs(conditional.grad_m - exactly.grad_m) <= 2.0 * conditional.grad_m_error).all()
+        bound = 2.0 * getattr(sampled, f"grad_{name}_error")
+        assert (wrong <= bound + getattr(exactly, f"grad_{name}_error")).all(), name
+    bound = 2.0 * conditional.grad_m_error + exactly.grad_m_error
+    assert (np.abs(conditional.grad_m - exactly.grad_m) <= bound).all()
     point = {"m": m, "c": c, "v": v}
     for name in NAMES:
         step = 1e-4 * (c if name == "c" else np.ones(d))
@@ -220,7 +265,7 @@ def test_dense_factors_are_recognised(d):
     for found in (given_as_factor, given_as_cov):
         assert (found.method == "quadrature").all()
         assert (np.abs(found.log_prob - truth.log_prob) <= found.rel_error).all()
-        assert found.rel_error.max() < 1e-10
+        assert found.rel_error.max() < 1e-9
     gradient = mvnorth.orthant_grad(m, np.linalg.cholesky(cov.dense()), log=True)
     exactly = mvnorth.orthant_grad(m, cov, log=True)
     np.testing.assert_allclose(gradient.grad_m, exactly.grad_m, rtol=1e-9)
@@ -343,6 +388,34 @@ def test_broadcasting():
     assert mvnorth.orthant_prob(np.zeros((0, 3)), cov.__class__(1.0, np.ones(3))).shape == (0,)
 
 
+def test_independent_factors_have_derivatives():
+    found = mvnorth.orthant_grad([0.5, -1.0, 2.0], np.diag([1.0, 2.0, 3.0]), log=True)
+    x = np.array([0.5, -0.5, 2.0 / 3.0])
+    np.testing.assert_allclose(found.grad_m, mvnorth.special.mills(x) / [1.0, 2.0, 3.0], rtol=1e-13)
+
+
+@pytest.mark.parametrize("method", ["quadrature", "conditional", "pathwise"])
+def test_empty_batches(method):
+    empty = np.zeros((0, 3))
+    assert mvnorth.orthant_grad(empty, OneFactor.exact(4), method=method).grad_m.shape == (0, 3)
+    L = OneFactor.exact(4).cholesky().dense()
+    assert mvnorth.orthant_grad(empty, L).grad_m.shape == (0, 3)
+    assert mvnorth.orthant_hessian(empty, L).shape == (0, 3, 3)
+
+
+def test_a_dense_factor_of_tiny_own_variances():
+    """What recognition cannot know of c goes into the errors."""
+    c = [1.1497578245815501e-07, 4.1944249333006353e-07, 8.410877915513513e-10]
+    v = [-0.3287276850966989, -0.9549565172820178, 0.5039759994723839]
+    m = [-0.4908779641180585, 0.0207552587660328, -0.6156981869109183]
+    exactly = mvnorth.orthant_grad(m, OneFactor(c, v), log=True)
+    L = np.linalg.cholesky(OneFactor(c, v).dense())
+    for found in (mvnorth.orthant(m, L), mvnorth.orthant_grad(m, L, log=True)):
+        assert abs(found.log_prob - exactly.log_prob) <= found.rel_error
+    gap = np.abs(found.grad_m - exactly.grad_m)
+    assert (gap <= found.grad_m_error).all()
+
+
 def test_delta_matrix():
     for classes in (2, 5):
         for y in range(classes):
@@ -364,6 +437,8 @@ def test_delta_matrix():
         (lambda: OneFactor.exact(2.5), "classes must be a whole number"),
         (lambda: OneFactor.exchangeable(3, 1.0), r"rho must be a number in \[0, 1\)"),
         (lambda: OneFactor.exchangeable(3, -0.1), r"rho must be a number in \[0, 1\)"),
+        (lambda: OneFactor([1e-300, 1.0], [1e200, 1.0]), "must be at most 1e150"),
+        (lambda: mvnorth.orthant_grad([0.0], OneFactor.exact(2), wrt=3), "wrt must name some of"),
         (lambda: mvnorth.delta_matrix(3, 3), "y must be below"),
         (lambda: mvnorth.orthant(np.zeros(2), OneFactor.exact(4)), "differ in dimension"),
         (lambda: mvnorth.box(0.0, 1.0, [0.0, 0.0], OneFactor.exact(4)), "must have shape"),
