@@ -23,9 +23,10 @@ def prob_argmax(mu: ArrayLike, sigma: ArrayLike, *, relative: bool = False) -> A
         ones share their probability evenly. A deviation below 1e-18 of the row's largest counts as
         zero.
     relative : bool
-        False: all classes at once, O(C) a row, with an absolute accuracy of about 1e-15. True: an
-        integral for each class, O(C**2) a row, with a relative accuracy of about 1e-12 down to
-        probabilities of 1e-300; smaller ones are 0. In single precision 1e-6 in either way.
+        False: all classes at once, O(C) a row, with an absolute accuracy of about 1e-15, or 1e-14
+        where deviations differ by orders of magnitude. True: an integral for each class, O(C**2) a
+        row, with a relative accuracy of about 1e-12 down to probabilities of 1e-300; smaller ones
+        are 0. In single precision 1e-6 in either way.
 
     Returns
     -------

@@ -125,6 +125,7 @@ def box_problems(
     """
     covariance = cov.c[..., None, :] if isinstance(cov, OneFactor) else square("cov", cov)
     d = covariance.shape[-1]
+    given = cov.c.shape if isinstance(cov, OneFactor) else covariance.shape
     limits = []
     for name, value in zip((*names, "mean"), (lower, upper, mean), strict=True):
         array = real_array(name, value, infinite=name != "mean")
@@ -132,8 +133,7 @@ def box_problems(
             array = np.full(d, array)
         if array.shape[-1] != d:
             raise ValueError(
-                f"{name} must have shape (..., {d}) to go with cov {covariance.shape}, "
-                f"got {array.shape}"
+                f"{name} must have shape (..., {d}) to go with cov {given}, got {array.shape}"
             )
         limits.append(array)
     low, high, centre = limits

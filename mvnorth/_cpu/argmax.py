@@ -36,6 +36,7 @@ from mvnorth._cpu.factor_nodes import (
     M,
     Place,
     V,
+    X,
     add_moments,
     allocate,
     clear,
@@ -57,6 +58,7 @@ _LEAST_BEND = 0.1
 _LEVELS = 2  # halvings of the step
 _SKEW = 1.2  # how much faster than the skewness asks for the map grows in its tails
 _EXTENSIONS = 4  # on either side, by eight nodes
+_SHARP = 3.0  # deviations from node to node
 _COARSE = (1e-7, 1e-2)  # error that the rule may have with twice the step
 # Places in sums: of F' and F'' over all nodes; F at the first node; F' at the last and before it;
 # of F' over every other node.
@@ -196,6 +198,11 @@ def _by_trapezoid(work, low, high, start, single):
     a = min(max(_SKEW * abs(kappa), _LEAST_BEND), 3.0)
     tau = min(max(kappa / a, -1.0 / _SKEW), 1.0 / _SKEW)
     centre_at(work.row, s)
+    for i in range(work.row.shape[1]):
+        # A score so narrow that it hides between nodes, and not far below all of them.
+        beta = work.row[BETA, i]
+        if beta * width * _STEP[single] > _SHARP and work.row[X, i] < 12.0 * width * beta:
+            return False
     return _trapezoid(work, Place(s, width, a, tau, 0.0, 0.0, single))
 
 

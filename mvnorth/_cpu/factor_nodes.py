@@ -11,6 +11,7 @@ and the rest neither underflows nor loses digits however far out they are.
 
 import math
 from collections import namedtuple
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -130,73 +131,42 @@ def _renormalise(nodes, n):
         nodes[POWER, k] += exponent
 
 
-@njit(**INNER)
-def _multiply_full(row, nodes, mills, n, begin, end):
-    """Multiply the factors of coordinates [begin, end) into the nodes."""
-    mask = mills.shape[0] - 1
-    for i in range(begin, end):
-        x, beta, size = row[X, i], row[BETA, i], abs(row[BETA, i])
-        h_i = mills[i & mask]
-        for k in range(n):
-            a, d, exponent, h, r, rest = full(x + beta * nodes[OFFSET, k])
-            nodes[NUMERATOR, k] *= a
-            nodes[DENOMINATOR, k] *= d
-            nodes[LOST, k] += rest
-            nodes[POWER, k] += exponent
-            b = h * beta
-            nodes[SLOPE, k] += b
-            b *= beta
-            nodes[BEND, k] += b * r
-            nodes[TWIST, k] += b * beta * (r * (r + h) - 1.0)
-            nodes[STEEP, k] += h * size
-            h_i[k] = h
-        if i % 16 == 15:
-            _renormalise(nodes, n)
+@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+def _far_parts(x):
+    """Like ``full``, for coordinates whose exp(-x**2/2) has been taken out."""
+    h, r = far(x)
+    return _INV_SQRT_2_PI, min(h, 1e18), 0.0, h, r, 0.0  # sixteen h must not overflow
 
 
-@njit(**INNER)
-def _multiply_short(row, nodes, mills, n, begin, end):
-    """Like ``_multiply_full``, in single precision."""
-    mask = mills.shape[0] - 1
-    for i in range(begin, end):
-        x, beta, size = row[X, i], row[BETA, i], abs(row[BETA, i])
-        h_i = mills[i & mask]
-        for k in range(n):
-            a, d, exponent, h, r, _ = short(x + beta * nodes[OFFSET, k])
-            nodes[NUMERATOR, k] *= a
-            nodes[DENOMINATOR, k] *= d
-            nodes[POWER, k] += exponent
-            b = h * beta
-            nodes[SLOPE, k] += b
-            b *= beta
-            nodes[BEND, k] += b * r
-            nodes[TWIST, k] += b * beta * (r * (r + h) - 1.0)
-            nodes[STEEP, k] += h * size
-            h_i[k] = h
-        if i % 16 == 15:
-            _renormalise(nodes, n)
+def _multiplier(parts: Callable) -> Callable:
+    """Compile the multiplication by Phi of coordinates [begin, end) for one form of Phi."""
+
+    @njit(**(INNER | {"cache": False}))
+    def multiply(row, nodes, mills, n, begin, end):
+        mask = mills.shape[0] - 1  # mills holds a power of two of coordinates
+        for i in range(begin, end):
+            x, beta, size = row[X, i], row[BETA, i], abs(row[BETA, i])
+            h_i = mills[i & mask]
+            for k in range(n):
+                a, d, exponent, h, r, rest = parts(x + beta * nodes[OFFSET, k])
+                nodes[NUMERATOR, k] *= a
+                nodes[DENOMINATOR, k] *= d
+                nodes[LOST, k] += rest
+                nodes[POWER, k] += exponent
+                b = h * beta
+                nodes[SLOPE, k] += b
+                b *= beta
+                nodes[BEND, k] += b * r
+                nodes[TWIST, k] += b * beta * (r * (r + h) - 1.0)
+                nodes[STEEP, k] += h * size
+                h_i[k] = h
+            if i % 16 == 15:
+                _renormalise(nodes, n)
+
+    return multiply
 
 
-@njit(**INNER)
-def _multiply_far(row, nodes, mills, n, begin, end):
-    """Like ``_multiply_full``, for coordinates whose exp(-x**2/2) has been taken out."""
-    mask = mills.shape[0] - 1
-    for i in range(begin, end):
-        x, beta, size = row[X, i], row[BETA, i], abs(row[BETA, i])
-        h_i = mills[i & mask]
-        for k in range(n):
-            h, r = far(x + beta * nodes[OFFSET, k])
-            nodes[NUMERATOR, k] *= _INV_SQRT_2_PI
-            nodes[DENOMINATOR, k] *= min(h, 1e18)  # sixteen must not overflow
-            b = h * beta
-            nodes[SLOPE, k] += b
-            b *= beta
-            nodes[BEND, k] += b * r
-            nodes[TWIST, k] += b * beta * (r * (r + h) - 1.0)
-            nodes[STEEP, k] += h * size
-            h_i[k] = h
-        if i % 16 == 15:
-            _renormalise(nodes, n)
+_multiply_full, _multiply_short, _multiply_far = map(_multiplier, (full, short, _far_parts))
 
 
 @njit(**INNER)

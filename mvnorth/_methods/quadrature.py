@@ -53,7 +53,7 @@ def derivatives(problems: OneFactorProblems, wrt: tuple[str, ...]) -> Derivative
     lost = np.isnan(log_prob)
     log_prob[lost], rel_error[lost] = np.finfo(np.float64).min, np.inf
     rounding = _ROUNDING[m.dtype] * (1.0 + np.abs(log_prob))
-    known = rel_error + problems.rounding * (problems.d + 2.0 * np.abs(log_prob)) + rounding
+    inherited = _inherited(problems, log_prob)
     error = {}
     for k, name in enumerate(("m", "c", "v")):
         if name in grad:
@@ -61,11 +61,9 @@ def derivatives(problems: OneFactorProblems, wrt: tuple[str, ...]) -> Derivative
             size_of = np.abs(grad[name], dtype=np.float64)
             largest_of = np.max(size_of, axis=1, initial=0.0)
             stored = _ROUNDING[m.dtype] * size_of
-            with np.errstate(invalid="ignore"):
-                inherited = 10.0 * (known - rel_error - rounding) * largest_of
-            bound = errors[:, k] + inherited + np.finfo(np.float64).tiny
+            bound = errors[:, k] + 10.0 * inherited * largest_of + np.finfo(np.float64).tiny
             error[name] = np.where(np.isnan(bound) | lost, np.inf, bound)[:, None] + stored
-    return Derivatives(Estimate(log_prob, known, used), grad, error)
+    return Derivatives(Estimate(log_prob, rel_error + inherited + rounding, used), grad, error)
 
 
 def hessian_products(problems: OneFactorProblems, vectors: np.ndarray) -> np.ndarray:
@@ -83,6 +81,14 @@ def hessian_products(problems: OneFactorProblems, vectors: np.ndarray) -> np.nda
     )
     run_items(kernel, size, size * d * _SECONDS)
     return product
+
+
+def _inherited(problems: OneFactorProblems, log_prob: np.ndarray) -> np.ndarray:
+    """Relative error of the probability that comes with the problems: of c and v, or the limits.
+
+    log P changes with them at most about as much as with the scale of all coordinates.
+    """
+    return np.asarray(problems.rounding * (problems.d + 2.0 * np.abs(log_prob)))
 
 
 def _reflected(problems: OneFactorProblems) -> OneFactorProblems:
@@ -109,6 +115,6 @@ def _solve_boxes(problems: OneFactorProblems) -> Estimate:
     kernel = partial(one_factor_box, lower, upper, scale, problems.v, log_prob, rel_error)
     run_items(kernel, size, size * d * 1e-5)
     # The integrator sees Phi to 1e-15 a coordinate, and cuts it off far out.
-    rel_error += 1e-15 * d
+    rel_error += 1e-15 * d + _inherited(problems, log_prob)
     rel_error[log_prob < -1e14] = np.inf
     return Estimate(log_prob, rel_error, np.zeros(size, dtype=np.int64))
