@@ -93,7 +93,8 @@ def short(x: float) -> tuple[float, float, float, float, float, float]:
     d = d * z + SHORT_Q[4]
     n = n * z + SHORT_P[4]
     d = d * z + SHORT_Q[5]
-    return _combine(x, z, f, k, n, d)
+    a, d, k, h, r, _ = _combine(x, z, f, k, n, d)
+    return a, d, k, h, r, 0.0  # nobody pays for what is not needed
 
 
 @njit(fastmath=FAST, forceinline=True, error_model="numpy")

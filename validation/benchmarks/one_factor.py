@@ -271,7 +271,7 @@ def torch_lines(batch: Batch, full: bool) -> list[Line]:
         progress(f"{rows} x {classes}, {name} ...")
         m = torch.as_tensor(batch.m[:few]).to(dtype)
         _, seconds = best_of(lambda: call(m[:1]), 1)  # also warms up
-        repeats = 1 if seconds * few > 2 else 5
+        repeats = 1 if seconds * few > 2 else 10
         (log_prob, grad), seconds = best_of(lambda: call(m), repeats)
         errors = batch.errors(log_prob.double().numpy(), grad.double().numpy())
         lines.append(Line(name, rows, classes, seconds * rows / few, few, *errors))
@@ -292,7 +292,7 @@ def torch_lines(batch: Batch, full: bool) -> list[Line]:
         torch.nn.functional.cross_entropy(leaf, labels, reduction="sum").backward()
         return leaf.grad
 
-    _, seconds = best_of(cross_entropy, 20)
+    _, seconds = best_of(cross_entropy, 100)
     lines.append(Line("torch cross-entropy", rows, classes, seconds, rows))
     return lines
 
@@ -309,7 +309,7 @@ def mvnorth_lines(batch: Batch) -> list[Line]:
     for dtype in (np.float64, np.float32):
         m = batch.m.astype(dtype)
         mvnorth_call(m)  # compiles
-        found, seconds = best_of(lambda m=m: mvnorth_call(m), 20)  # type: ignore[misc]
+        found, seconds = best_of(lambda m=m: mvnorth_call(m), 100)  # type: ignore[misc]
         errors = batch.errors(found.log_prob.astype(np.float64), found.grad_m.astype(np.float64))
         lines.append(Line(f"mvnorth, {m.dtype}", rows, classes, seconds, rows, *errors))
     return lines
