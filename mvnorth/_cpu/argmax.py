@@ -42,7 +42,7 @@ from mvnorth._cpu.factor_nodes import (
     clear,
     evaluate,
 )
-from mvnorth._cpu.factor_trapezoid import _place_nodes
+from mvnorth._cpu.factor_trapezoid import place_nodes
 from mvnorth._scalar.exp_log import power_of_two
 from mvnorth._scalar.phi_mills import short
 
@@ -120,7 +120,7 @@ def _sweep(work, place, start, step, count):
     row, nodes, mills, sums = work.row, work.nodes, work.mills, work.sums
     for begin in range(0, count, NODES):
         n = min(NODES, count - begin)
-        _place_nodes(work, place, n, start + step * begin, step)
+        place_nodes(work, place, n, start + step * begin, step)
         evaluate(row, nodes, mills, n, 0.0, 0.0, 0.0, place.single)
         total = first = other = 0.0
         for k in range(n):

@@ -98,30 +98,6 @@ def take_out_quadratic(row, z):
     return -0.5 * (constant + z * z), linear + z, curvature + 1.0
 
 
-@njit(**SUMS)
-def slopes(row, z):
-    """Derivatives in z of sum_i log Phi(x_i), to 1e-7.
-
-    ``(first, minus the second, third, sum of |terms| of the first)``.
-    """
-    first = second = third = size = 0.0
-    for i in range(row.shape[1]):
-        x = (row[M, i] + row[V, i] * z) * row[SCALE, i]
-        beta = row[BETA, i]
-        _, _, _, h, r, _ = short(x)
-        tail = 1.0 / (abs(x) + 2.0 / abs(x))
-        out = x < FAR
-        h = tail - x if out else h
-        r = tail if out else r
-        b = h * beta
-        first += b
-        size += abs(b)
-        b *= beta
-        second += b * r
-        third += b * beta * (r * (r + h) - 1.0)
-    return first, second, third, size
-
-
 @njit(**INNER, forceinline=True)
 def _renormalise(nodes, n):
     for k in range(n):

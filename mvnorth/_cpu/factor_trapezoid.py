@@ -1,7 +1,7 @@
 """The one-factor integral of one row: the mode, then the trapezoidal rule with a measured error.
 
-The integrand f(z) = phi(z) prod_i Phi(x_i(z)) is log-concave.  Its mode is found by a safeguarded
-Newton method; then the trapezoidal rule is applied in the variable t of
+The integrand f(z) = phi(z) prod_i Phi(x_i(z)) is log-concave.  Around its mode the trapezoidal rule
+is applied in the variable t of
 
     z = mode + s y(t),   y(t) = (sinh(a t) + tau (cosh(a t) - 1)) / a,   y(0) = 0, y'(0) = 1,
 
@@ -20,6 +20,7 @@ import math
 import numpy as np
 from numba import njit
 
+from mvnorth._cpu.factor_mode import find_mode
 from mvnorth._cpu.factor_nodes import (
     BEND,
     BETA,
@@ -52,7 +53,6 @@ from mvnorth._cpu.factor_nodes import (
     evaluate,
     recentre,
     set_reference,
-    slopes,
     take_out_quadratic,
 )
 from mvnorth._cpu.factor_panels import panels
@@ -75,51 +75,7 @@ _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 @njit(**INNER)
-def _find_mode(row):
-    """``(z, width, skewness, size)``: the mode, within 0.05 widths.
-
-    Width is (-l'')**(-1/2), skewness the third derivative of l times width**3, and size is
-    sum_i |h_i beta_i|.
-
-    l' = sum_i h_i beta_i - z falls strictly.  Newton's method for log(sum) = log(z) where both are
-    positive, which is quick both where h is linear and where it falls like exp(-x**2/2); else
-    Newton's for l' = 0; else the middle of the bracket.
-    """
-    low, high = -np.inf, np.inf
-    z = gentle = 0.0
-    gentlest = np.inf
-    for i in range(300):
-        first, second, third, size = slopes(row, z)
-        residual = first - z
-        curvature = 1.0 + second
-        width = 1.0 / math.sqrt(curvature)
-        step = residual / curvature
-        if abs(residual) < gentlest:
-            gentle, gentlest = z, abs(residual)
-        if abs(step) <= 0.05 * width:
-            break
-        if residual > 0.0:
-            low = z
-        else:
-            high = z
-        if high - low <= 4.0 * _EPS * abs(z) or i == 299:  # a wall: stay on its gentle side
-            first, second, third, size = slopes(row, gentle)
-            width = 1.0 / math.sqrt(1.0 + second)
-            z = gentle
-            break
-        target = z + step
-        if first * z > 0.0 and i % 4 != 3:
-            target = z + math.log(first / z) / (second / first + 1.0 / z)
-        if not low < target < high or i > 60:
-            target = 0.5 * (low + high)
-        if not abs(target) < np.inf:
-            target = z + step
-        z = target
-    return z, width, third * width**3, size  # not z + step, which may lie behind a wall
-
-
-@njit(**INNER)
-def _place_nodes(work, place, n, start, step):
+def place_nodes(work, place, n, start, step):
     """Offsets of t = start + k step, and y' and y'' there."""
     nodes = work.nodes
     a, tau = place.a, place.tau
@@ -183,7 +139,7 @@ def _sweep(work, place, start, step, count, top, outermost):
     row, nodes, mills = work.row, work.nodes, work.mills
     for begin in range(0, count, NODES):
         n = min(NODES, count - begin)
-        _place_nodes(work, place, n, start + step * begin, step)
+        place_nodes(work, place, n, start + step * begin, step)
         evaluate(row, nodes, mills, n, 0.0, place.linear, place.curvature, place.single)
         if math.isnan(top):
             top = nodes[POWER, 0]
@@ -329,7 +285,7 @@ def integrate(work, single):
 
     Moments are to be divided by whole; slope_error is relative, of the derivatives.
     """
-    z, width, skew, size = _find_mode(work.row)
+    z, width, skew, size = find_mode(work.row)
     constant, linear, curvature = take_out_quadratic(work.row, z)
     if work.moments.shape[0] > FIRST_ORDER:
         set_reference(work.row, work.moments)
