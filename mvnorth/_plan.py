@@ -1,9 +1,9 @@
 """Which method suits which part of a problem.
 
 Coordinates without limits, or without variance, drop out.  What is left falls apart into blocks
-of coordinates that are independent of each other: a block of one or two has a closed form; one with
-a single common factor is integrated over that; any other block of three has a closed form, and
-what is then left is integrated by Genz's method.
+of coordinates that are independent of each other.  A block of one or two has a closed form; one
+with a single common factor is integrated over that; any other block of three has a closed form,
+and what is then left, or too close to singular, is integrated by Genz's method.
 """
 
 from collections.abc import Iterator
@@ -18,31 +18,25 @@ METHODS = ("auto", "closed_form", "genz", "quadrature")
 CLOSED_FORM_MAX = 3
 
 
-def block_method(d: int, method: str) -> str:
-    """The method for a block of d coordinates without a common factor, or with d <= 2."""
-    if may_be_sampled(d, method):
-        return "genz"
-    if method == "quadrature":
-        raise ValueError(
-            "method='quadrature' takes covariances diag(c) + v v^T, which this one is not; "
-            "use method='auto' or 'genz'"
-        )
-    if d > CLOSED_FORM_MAX:
+def may_be_sampled(d: int, method: str) -> bool:
+    """Whether random points may be spent on a block of d coordinates from the start."""
+    return method == "genz" or (method == "auto" and d > CLOSED_FORM_MAX)
+
+
+def attempts(d: int, method: str) -> tuple[str, ...]:
+    """Methods for a block of d coordinates: the next for what the one before left open."""
+    if method == "closed_form" and d > CLOSED_FORM_MAX:
         raise ValueError(
             f"method='closed_form' takes blocks of at most {CLOSED_FORM_MAX} dependent "
             f"coordinates, got {d}; use method='auto' or 'genz'"
         )
-    return "closed_form"
-
-
-def may_be_sampled(d: int, method: str) -> bool:
-    """Whether random points may be spent on a block of d coordinates."""
-    return method == "genz" or (method == "auto" and d > CLOSED_FORM_MAX)
-
-
-def may_have_one_factor(d: int, method: str) -> bool:
-    """Whether it is worth looking for a common factor in a block of d coordinates."""
-    return method == "quadrature" or (method == "auto" and d > 2)
+    if method != "auto":
+        return (method,)
+    if d > CLOSED_FORM_MAX:
+        return ("quadrature", "genz")
+    if d == CLOSED_FORM_MAX:
+        return ("quadrature", "closed_form", "genz")
+    return ("closed_form", "quadrature", "genz")
 
 
 @dataclass(frozen=True)

@@ -76,43 +76,45 @@ def _run_block(
     problems: Problems, budget: Budget, method: str, seed: int
 ) -> tuple[Estimate, np.ndarray]:
     size = problems.size
-    estimate = Estimate(np.empty(size), np.empty(size), np.empty(size, dtype=np.int64))
+    unknown = np.full(size, -np.inf), np.full(size, np.inf)
+    estimate = Estimate(*unknown, np.zeros(size, dtype=np.int64))
     used = np.empty(size, dtype="<U24")
-
-    def keep(rows: np.ndarray, part: Estimate, name: str, of_part: np.ndarray) -> None:
-        estimate.replace(rows, part, of_part)
-        used[rows] = name
-
-    factored = np.zeros(size, dtype=bool)
-    if _plan.may_have_one_factor(problems.d, method):
-        factored, found = with_one_factor(problems)
-        if found is not None:
-            from mvnorth._methods import quadrature
-
-            part = quadrature.solve(found)
-            keep(np.flatnonzero(factored), part, "quadrature", np.arange(found.size))
-    rest = np.flatnonzero(~factored)
-    if rest.size:
-        name = _plan.block_method(problems.d, method)
-        part = _solve_rest(name, problems.take(rest), budget, seed)
-        keep(rest, part, name, np.arange(rest.size))
-    short = np.flatnonzero(~budget.tolerance.met(estimate.log_prob, estimate.rel_error))
-    short = short[used[short] != "genz"]
-    if method == "auto" and short.size:  # close to singular: see whether points do better
-        other = _solve_rest("genz", problems.take(short), budget, seed)
-        better = other.rel_error < estimate.rel_error[short]
-        keep(short[better], other, "genz", better)
+    rows = np.arange(size)
+    for name in _plan.attempts(problems.d, method):
+        part = _attempt(name, problems.take(rows), budget, seed)
+        if method == "quadrature" and np.isinf(part.rel_error).any():
+            raise ValueError(
+                "method='quadrature' takes covariances diag(c) + v v^T with c > 0, which this one "
+                "is not, or too close to a singular one to tell; use method='auto' or 'genz'"
+            )
+        better = part.rel_error <= estimate.rel_error[rows]
+        estimate.replace(rows[better], part, better)
+        used[rows[better]] = name
+        rows = rows[~budget.tolerance.met(estimate.log_prob[rows], estimate.rel_error[rows])]
+        if not rows.size:
+            break
     return estimate, used
 
 
-def _solve_rest(name: str, problems: Problems, budget: Budget, seed: int) -> Estimate:
+def _attempt(name: str, problems: Problems, budget: Budget, seed: int) -> Estimate:
+    """Estimates by one method; rel_error is infinite where it does not apply."""
     if name == "genz":
         from mvnorth._methods import genz
 
         return genz.solve(problems, budget, seed)
-    from mvnorth._methods import closed_form
+    if name == "closed_form":
+        from mvnorth._methods import closed_form
 
-    return closed_form.solve(problems)
+        return closed_form.solve(problems)
+    size = problems.size
+    unknown = np.full(size, -np.inf), np.full(size, np.inf)
+    estimate = Estimate(*unknown, np.zeros(size, dtype=np.int64))
+    rows, found = with_one_factor(problems)
+    if found is not None:
+        from mvnorth._methods import quadrature
+
+        estimate.replace(np.flatnonzero(rows), quadrature.solve(found), np.arange(found.size))
+    return estimate
 
 
 def with_one_factor(problems: Problems) -> tuple[np.ndarray, OneFactorProblems | None]:

@@ -321,6 +321,17 @@ def test_two_coordinates_by_quadrature():
         assert found.log_prob == pytest.approx(exactly.log_prob, rel=1e-13)
 
 
+def test_two_coordinates_close_to_singular_far_out():
+    """Where the correlation says too little, the factor still knows the small variance."""
+    c, v, m = [1e-6, 2e-6], [1.0, -0.5], [-3.0, -1.0]
+    L = np.linalg.cholesky(OneFactor(c, v).dense())
+    c_of_L, v_of_L, _ = recognise(L[None])
+    truth = one_factor_derivatives(m, c_of_L[0], v_of_L[0]).log_prob
+    found = mvnorth.orthant(m, L, rtol=1e-6)
+    assert found.log_prob < -1e5
+    assert float(abs(found.log_prob - truth)) <= max(found.rel_error, 1e-9)
+
+
 def test_boxes():
     rng = np.random.default_rng(3)
     for d in (1, 2, 5):
