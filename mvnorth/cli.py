@@ -36,9 +36,9 @@ def demo() -> None:
     """Print a table of probabilities, their errors and times, beside scipy's."""
     from scipy.stats import multivariate_normal
 
-    print("compiling kernels (about ten seconds the first time, cached afterwards) ...")
-    for d in (1, 2, 3, 4):
-        mvnorth.cdf(np.zeros(d), cov=np.eye(d) + 1.0)
+    print("compiling kernels (half a minute the first time, cached afterwards) ...")
+    for _, x, cov in _demo_problems():
+        mvnorth.box(-np.inf, x, 0.0, cov, 256)
 
     heads = ("problem", "d", "mvnorth", "error", "ms", "scipy", "ms", "faster")
     print("{:34}{:>4}{:>14}{:>9}{:>9}{:>14}{:>9}{:>8}".format(*heads))
