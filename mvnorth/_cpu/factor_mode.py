@@ -57,7 +57,8 @@ def find_mode(row):
         step = residual / curvature
         if abs(residual) < gentlest:
             gentle, gentlest = z, abs(residual)
-        if abs(step) <= 0.05 * width:
+        # Where l is skewed the quadratic that a step relies on ends sooner.
+        if abs(step) * max(1.0, abs(third) * width**3) <= 0.05 * width:
             break
         if residual > 0.0:
             low = z

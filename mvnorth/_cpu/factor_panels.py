@@ -45,8 +45,9 @@ _LEGENDRE_NODES, _LEGENDRE_WEIGHTS = np.polynomial.legendre.leggauss(_HALF)
 def _halves(work, place, low, width, top, parts):
     """Gauss-Legendre on the halves of a panel.
 
-    parts (6,): the integrals of f over the halves, of f STEEP, and by how much the rule for f'
-    misses the difference of f between the two ends of each half, less what rounding may do.
+    parts (8,): the integrals of f over the halves, of f STEEP, and by how much the rule for f'
+    misses the difference of f between the two ends of each half, less what rounding may do; then
+    f at the two ends of the panel.
     Returns the distance of the panel's centre from the mode.
     """
     row, nodes = work.row, work.nodes
@@ -79,6 +80,7 @@ def _halves(work, place, low, width, top, parts):
         parts[2 + half] = g
         missed = abs(change - (last - first))
         parts[4 + half] = max(missed - 1e-14 * (size + first + last), 0.0)
+    parts[6], parts[7] = nodes[WEIGHT, 2 * _HALF], nodes[WEIGHT, 2 * _HALF + 2]
     for k in range(2 * _HALF, n):
         nodes[WEIGHT, k] = 0.0
     return shift
@@ -131,7 +133,7 @@ def panels(work, place):
     tolerance = 100.0 * TOLERANCE[place.single]
     sums = work.sums
     queue = np.empty((2 * _PANELS + 4 * _DOUBLINGS, 4))  # low, width, integrals of f and f STEEP
-    parts = np.empty(6)
+    parts = np.empty(8)
     clear(work)
     edge, smallest, top = _start(work, place)
     size, used = 0, 0
@@ -146,7 +148,9 @@ def panels(work, place):
             f, g = parts[0] + parts[1], parts[2] + parts[3]
             whole += f
             steep += g
-            empty = empty + 1 if f <= _NEGLIGIBLE * whole and g <= _NEGLIGIBLE * steep else 0
+            # f is 1 or so at the mode, and falls from there.
+            over = parts[6 + side] <= _NEGLIGIBLE and f <= _NEGLIGIBLE * whole
+            empty = empty + 1 if over and g <= _NEGLIGIBLE * steep else 0
             if empty == 2:
                 break
             low = low + width if side else low - 2.0 * width

@@ -142,6 +142,25 @@ def test_walls_against_phi(low, high, dtype):
     assert np.max(np.abs(found.grad_m[seen] / truth["m"][seen] - 1.0)) < 1e-5
 
 
+@pytest.mark.parametrize(
+    ("m", "deviations"),
+    [
+        ([-1.0, -1.0, -2.0], [1e-9, 1e-10, 1e-2]),
+        ([0.10769, 0.10769], [1e-11, 1e-19]),
+        ([0.0, 0.0, 0.0], [1.0, 0.1, 1e-9]),
+    ],
+)
+def test_walls_behind_walls(m, deviations):
+    cov = OneFactor(np.square(deviations), np.ones(len(m)))
+    found = mvnorth.orthant_grad(m, cov, wrt=NAMES, log=True)
+    truth = one_factor_derivatives(m, cov.c, cov.v)
+    assert float(abs(found.log_prob - truth.log_prob)) <= found.rel_error < 1e-12
+    for name in NAMES:
+        true = np.array([float(x) for x in getattr(truth, name)])
+        wrong = np.abs(getattr(found, f"grad_{name}") - true)
+        assert (wrong <= getattr(found, f"grad_{name}_error")).all(), name
+
+
 def test_walls_against_the_bivariate_form():
     rng = np.random.default_rng(18)
     size = (5000, 2)
