@@ -72,6 +72,9 @@ def find_mode(row):
         target = z + step
         if first * z > 0.0 and i % 4 != 3:
             target = z + math.log(first / z) / (second / first + 1.0 / z)
+        least = 4.0 * _EPS * abs(z)  # else z would not move
+        if abs(target - z) < least:
+            target = z + math.copysign(least, residual)
         if not low < target < high or i > 60:
             target = 0.5 * (low + high)
         if not abs(target) < np.inf:

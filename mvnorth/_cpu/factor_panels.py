@@ -78,8 +78,10 @@ def _halves(work, place, low, width, top, parts):
             size += weight * (abs(slope) + nodes[STEEP, k])
         parts[half] = f
         parts[2 + half] = g
+        # The further f is below its peak, the larger the exponents that its rounding comes from.
+        rounding = 1e-14 - 1e-15 * math.log(min(max(first, last, 1e-300), 1.0))
         missed = abs(change - (last - first))
-        parts[4 + half] = max(missed - 1e-14 * (size + first + last), 0.0)
+        parts[4 + half] = max(missed - rounding * (size + first + last), 0.0)
     parts[6], parts[7] = nodes[WEIGHT, 2 * _HALF], nodes[WEIGHT, 2 * _HALF + 2]
     for k in range(2 * _HALF, n):
         nodes[WEIGHT, k] = 0.0
