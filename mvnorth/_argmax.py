@@ -20,7 +20,7 @@ def prob_argmax(mu: ArrayLike, sigma: ArrayLike, *, relative: bool = False) -> A
     sigma : float or array_like (C,), (..., 1) or (..., C)
         Standard deviations >= 0: for all, per class, per row, or both; they broadcast with mu.
         A class with deviation zero is a constant: of these only the largest can win, and equal
-        ones share their probability evenly. A deviation below 1e-18 of the row's largest counts as
+        ones share their probability evenly. A deviation below 1e-16 of the row's largest counts as
         zero.
     relative : bool
         False: all classes at once, O(C) a row, with an absolute accuracy of about 1e-15, or 1e-14

@@ -269,6 +269,9 @@ def scores(
         raise ValueError(f"mu must have shape (..., C) with C >= 1, got {means.shape}")
     if (means == np.inf).any():
         raise ValueError("mu must be below infinity (minus infinity is a class that never wins)")
+    for name, array in (("mu", means), ("sigma", deviations)):
+        if (np.abs(array[np.isfinite(array)]) > 1e300).any():
+            raise ValueError(f"{name} must not exceed 1e300 in size")
     if (deviations < 0).any():
         raise ValueError(f"sigma must be >= 0, its smallest entry is {deviations.min():g}")
     try:

@@ -21,7 +21,7 @@ def _problems(m: ArrayLike, L: ArrayLike | OneFactor) -> tuple[OneFactorProblems
         if found is None or not rows.all():
             raise ValueError(
                 "derivatives need a covariance diag(c) + v v^T: give a OneFactor(c, v), or a "
-                "factor L of such a matrix with no c close to zero, and all or none of v zero"
+                "factor L of such a matrix in which no c is close to zero, and of v all or none"
             )
         # The rows of L were scaled; undo that, so that derivatives are those in m.
         scale = problems.scale
@@ -138,7 +138,7 @@ def orthant_hessian(
     Returns
     -------
     ndarray (..., d, d), or (..., d) with ``vector``
-        Exact to rounding like the value, without an error of its own.
+        As accurate as ``grad_c`` of ``orthant_grad``, without an error of its own.
 
     Examples
     --------

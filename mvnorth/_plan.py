@@ -23,8 +23,11 @@ def may_be_sampled(d: int, method: str) -> bool:
     return method == "genz" or (method == "auto" and d > CLOSED_FORM_MAX)
 
 
-def attempts(d: int, method: str) -> tuple[str, ...]:
-    """Methods for a block of d coordinates: the next for what the one before left open."""
+def attempts(d: int, method: str, factored: bool) -> tuple[str, ...]:
+    """Methods for a block of d coordinates: the next for what the one before left open.
+
+    ``factored`` says that the covariance is given as diag(c) + v v^T.
+    """
     if method == "closed_form" and d > CLOSED_FORM_MAX:
         raise ValueError(
             f"method='closed_form' takes blocks of at most {CLOSED_FORM_MAX} dependent "
@@ -34,7 +37,7 @@ def attempts(d: int, method: str) -> tuple[str, ...]:
         return (method,)
     if d > CLOSED_FORM_MAX:
         return ("quadrature", "genz")
-    if d == CLOSED_FORM_MAX:
+    if factored or d == CLOSED_FORM_MAX:
         return ("quadrature", "closed_form", "genz")
     return ("closed_form", "quadrature", "genz")
 

@@ -32,7 +32,7 @@ def run(
             used[k, rows] |= names == name
 
     if isinstance(problems, OneFactorProblems):
-        multiply(rest, *_run_one_factor(problems.take(rest), budget, method, seed))
+        multiply(rest, *_run_block(problems.take(rest), budget, method, seed))
     else:
         for piece in _plan.pieces(problems.take(rest), split=method != "genz"):
             rows = rest[piece.rows]
@@ -56,33 +56,16 @@ def _labels(used: np.ndarray) -> np.ndarray:
     return np.array(table)[codes]
 
 
-def _run_one_factor(
-    problems: OneFactorProblems, budget: Budget, method: str, seed: int
-) -> tuple[Estimate, np.ndarray]:
-    if method == "closed_form":
-        return _run_block(problems.dense(), budget, method, seed)
-    if method == "genz":
-        from mvnorth._methods import structured
-
-        estimate, name = structured.solve(problems, budget, seed), "genz"
-    else:
-        from mvnorth._methods import quadrature
-
-        estimate, name = quadrature.solve(problems), "quadrature"
-    return estimate, np.full(problems.size, name)
-
-
 def _run_block(
-    problems: Problems, budget: Budget, method: str, seed: int
+    problems: Problems | OneFactorProblems, budget: Budget, method: str, seed: int
 ) -> tuple[Estimate, np.ndarray]:
-    size = problems.size
-    unknown = np.full(size, -np.inf), np.full(size, np.inf)
-    estimate = Estimate(*unknown, np.zeros(size, dtype=np.int64))
-    used = np.empty(size, dtype="<U24")
-    rows = np.arange(size)
-    for name in _plan.attempts(problems.d, method):
+    estimate = _unknown(problems.size)
+    used = np.empty(problems.size, dtype="<U24")
+    rows = np.arange(problems.size)
+    factored = isinstance(problems, OneFactorProblems)
+    for name in _plan.attempts(problems.d, method, factored):
         part = _attempt(name, problems.take(rows), budget, seed)
-        if method == "quadrature" and np.isinf(part.rel_error).any():
+        if method == "quadrature" and not factored and np.isinf(part.rel_error).any():
             raise ValueError(
                 "method='quadrature' takes covariances diag(c) + v v^T with c > 0, which this one "
                 "is not, or too close to a singular one to tell; use method='auto' or 'genz'"
@@ -90,29 +73,42 @@ def _run_block(
         better = part.rel_error <= estimate.rel_error[rows]
         estimate.replace(rows[better], part, better)
         used[rows[better]] = name
-        rows = rows[~budget.tolerance.met(estimate.log_prob[rows], estimate.rel_error[rows])]
+        log_prob, rel_error = estimate.log_prob[rows], estimate.rel_error[rows]
+        # A logarithm below -1e10 is known to its own rounding, which nothing improves.
+        beyond = np.isfinite(rel_error) & (log_prob < -1e10)
+        rows = rows[~(budget.tolerance.met(log_prob, rel_error) | beyond)]
         if not rows.size:
             break
     return estimate, used
 
 
-def _attempt(name: str, problems: Problems, budget: Budget, seed: int) -> Estimate:
-    """Estimates by one method; rel_error is infinite where it does not apply."""
-    if name == "genz":
-        from mvnorth._methods import genz
+def _unknown(size: int) -> Estimate:
+    nothing = np.full(size, -np.inf), np.full(size, np.inf)
+    return Estimate(*nothing, np.zeros(size, dtype=np.int64))
 
-        return genz.solve(problems, budget, seed)
+
+def _attempt(
+    name: str, problems: Problems | OneFactorProblems, budget: Budget, seed: int
+) -> Estimate:
+    """Estimates by one method; rel_error is infinite where it does not apply."""
     if name == "closed_form":
         from mvnorth._methods import closed_form
 
-        return closed_form.solve(problems)
-    size = problems.size
-    unknown = np.full(size, -np.inf), np.full(size, np.inf)
-    estimate = Estimate(*unknown, np.zeros(size, dtype=np.int64))
+        dense = problems.dense() if isinstance(problems, OneFactorProblems) else problems
+        return closed_form.solve(dense)
+    if name == "genz":
+        from mvnorth._methods import genz, structured
+
+        if isinstance(problems, OneFactorProblems):
+            return structured.solve(problems, budget, seed)
+        return genz.solve(problems, budget, seed)
+    from mvnorth._methods import quadrature
+
+    if isinstance(problems, OneFactorProblems):
+        return quadrature.solve(problems)
+    estimate = _unknown(problems.size)
     rows, found = with_one_factor(problems)
     if found is not None:
-        from mvnorth._methods import quadrature
-
         estimate.replace(np.flatnonzero(rows), quadrature.solve(found), np.arange(found.size))
     return estimate
 

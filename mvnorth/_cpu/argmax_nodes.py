@@ -44,7 +44,7 @@ from mvnorth._scalar.phi_mills import full, short
 
 REACH = 10.0  # deviations beyond which a tail is nothing, even of 100,000 scores
 _BLOCK = 256
-_CONSTANT = 2.0**-60  # of the largest deviation; below it a score is constant
+_CONSTANT = 2.0**-53  # of the largest deviation; below it a score is constant
 _ABSENT = 1e290
 # Places in a row's nodes beside those of factor_nodes: B, and its derivative.
 PRIMITIVE, DENSITY = STRETCH, TURN

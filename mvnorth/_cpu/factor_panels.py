@@ -89,12 +89,12 @@ def _halves(work, place, low, width, top, parts):
 
 
 @njit(**INNER)
-def _push_halves(queue, size, low, width, parts):
+def _push_halves(stack, size, low, width, parts):
     for half in range(2):
-        queue[size + half, 0] = low + 0.5 * half * width
-        queue[size + half, 1] = 0.5 * width
-        queue[size + half, 2] = parts[half]
-        queue[size + half, 3] = parts[2 + half]
+        stack[size + half, 0] = low + 0.5 * half * width
+        stack[size + half, 1] = 0.5 * width
+        stack[size + half, 2] = parts[half]
+        stack[size + half, 3] = parts[2 + half]
     return size + 2
 
 
@@ -134,7 +134,10 @@ def panels(work, place):
     # Halves are better than their panel by several digits, of which two are counted on.
     tolerance = 100.0 * TOLERANCE[place.single]
     sums = work.sums
-    queue = np.empty((2 * _PANELS + 4 * _DOUBLINGS, 4))  # low, width, integrals of f and f STEEP
+    # Panels to do (low, width, integrals of f and of f STEEP): first those that f itself asks to
+    # halve, which lead to the walls; only then is known what f STEEP amounts to.
+    now = np.empty((2 * _PANELS + 4 * _DOUBLINGS, 4))
+    later = np.empty_like(now)
     parts = np.empty(8)
     clear(work)
     edge, smallest, top = _start(work, place)
@@ -146,7 +149,7 @@ def panels(work, place):
         for _ in range(_DOUBLINGS):
             _halves(work, place, low, width, top, parts)
             used += NODES
-            size = _push_halves(queue, size, low, width, parts)
+            size = _push_halves(now, size, low, width, parts)
             f, g = parts[0] + parts[1], parts[2] + parts[3]
             whole += f
             steep += g
@@ -158,23 +161,34 @@ def panels(work, place):
             low = low + width if side else low - 2.0 * width
             width *= 2.0
     error = steep_error = 0.0
-    evaluations = 0
-    done = 0
-    while done < size:  # in turn, so that walls are found before their surroundings are refined
-        low, width, f, g = queue[done]
-        done += 1
+    evaluations = put_off = taken_up = 0
+    while size or taken_up < put_off:
+        postponed = size == 0
+        if postponed:  # in turn, for they may still lead to walls
+            low, width, f, g = later[taken_up]
+            taken_up += 1
+        else:
+            size -= 1
+            low, width, f, g = now[size]
         shift = _halves(work, place, low, width, top, parts)
         used += NODES
         evaluations += 1
         f_new, g_new = parts[0] + parts[1], parts[2] + parts[3]
-        whole += f_new - f
-        steep += g_new - g
         missed = parts[4] + parts[5]
         settled = abs(f_new - f) <= tolerance * whole and missed * width <= 0.01 * tolerance * whole
-        settled &= abs(g_new - g) <= 0.01 * tolerance * steep and missed <= tolerance * steep
-        # What is given up counts in full, also for what may lie between the nodes.
-        share = 0.01 if settled else 1.0
-        if settled or evaluations > _PANELS or width <= _narrowest(low):
+        also_steep = abs(g_new - g) <= 0.01 * tolerance * steep and missed <= tolerance * steep
+        given_up = evaluations > _PANELS or width <= _narrowest(low)
+        if settled and not (also_steep or postponed or given_up):
+            later[put_off, 0], later[put_off, 1] = low, width
+            later[put_off, 2], later[put_off, 3] = f, g
+            put_off += 1
+            continue
+        settled &= also_steep
+        whole += f_new - f
+        steep += g_new - g
+        if settled or given_up:
+            # What is given up counts in full, also for what may lie between the nodes.
+            share = 0.01 if settled else 1.0
             sums[TOTAL] += f_new
             sums[STEEP_TOTAL] += g_new
             error += share * abs(f_new - f) + missed * width
@@ -184,6 +198,6 @@ def panels(work, place):
                 single, moments = place.single, work.moments
                 add_moments(work.row, work.nodes, work.mills, n, shift, single, moments)
         else:
-            size = _push_halves(queue, size, low, width, parts)
+            size = _push_halves(now, size, low, width, parts)
     steep_error /= max(sums[STEEP_TOTAL], _SMALLEST)
     return error / sums[TOTAL], steep_error, used, top

@@ -19,6 +19,8 @@ from mvnorth._cpu.factor_nodes import (
     FIRST_ORDER,
     SCALE,
     SECOND_ORDER,
+    STEEP_TOTAL,
+    TOLERANCE,
     VECTOR,
     M,
     V,
@@ -64,10 +66,17 @@ def one_factor(
     for b in range(begin, end):
         _load(row, m, scale, v, b)
         log_prob[b], rel_error[b], slope_error, used[b], z, width, whole = integrate(work, single)
+        # What may hide at a wall, in E[sum_i |beta_i| h_i].
+        hidden = (slope_error + TOLERANCE[single]) * work.sums[STEEP_TOTAL] / whole
+        hidden += TOLERANCE[single] / width
+        hidden_m = hidden_c = 0.0
         largest_m = largest_c = largest_v = 0.0  # entries, or what they are differences of
         for i in range(moments.shape[1]):
             h = row[SCALE, i] * (moments[0, i] / whole)
             largest_m = max(largest_m, h)
+            if abs(row[BETA, i]) * width > 1.0:
+                hidden_m = max(hidden_m, 3.0 * hidden / abs(row[V, i]))
+                hidden_c = max(hidden_c, 10.0 * hidden / abs(row[V, i]) * row[SCALE, i])
             if grad_m.size:
                 grad_m[b, i] = min(h, largest)
             if grad_v.size:
@@ -82,9 +91,9 @@ def one_factor(
                 grad_c[b, i] = min(max(value, -largest), largest)
         if wanted:
             bound = min(_MARGIN * slope_error, largest)
-            error[b, 0] = bound * largest_m
-            error[b, 1] = bound * largest_c
-            error[b, 2] = bound * largest_v
+            error[b, 0] = bound * largest_m + hidden_m
+            error[b, 1] = bound * largest_c + hidden_c
+            error[b, 2] = bound * largest_v + hidden_m * (abs(z) + 10.0 * width)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

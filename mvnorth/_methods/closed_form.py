@@ -30,7 +30,7 @@ def solve(problems: Problems) -> Estimate:
     rounding = np.finfo(float).eps
     with np.errstate(over="ignore"):
         at_most = np.sqrt(rounding) * np.exp(-log_prob)
-        magnified = (d + 2.0 * np.abs(log_prob)) / np.maximum(np.linalg.det(corr), 1e-300)
+        magnified = (d + 4.0 * np.abs(log_prob)) / np.maximum(np.linalg.det(corr), 1e-300)
     if d > 1:
         rel_error += np.fmin(rounding * magnified, at_most)
     return Estimate(log_prob, rel_error, np.zeros(size, dtype=np.int64))

@@ -195,7 +195,11 @@ def test_all_regimes(classes, k):
 
 
 @given(
-    st.lists(st.tuples(st.floats(max_value=1e300), st.floats(0, 1e300)), min_size=1, max_size=6),
+    st.lists(
+        st.tuples(st.floats(-1e300, 1e300) | st.just(-np.inf), st.floats(0, 1e300)),
+        min_size=1,
+        max_size=6,
+    ),
     st.integers(1, 6),
 )
 @settings(max_examples=100, deadline=None)

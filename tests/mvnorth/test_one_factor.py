@@ -367,6 +367,13 @@ def test_boxes():
         assert float(abs(mpf(mixed.log_prob) - truth)) <= mixed.rel_error < 1e-12
 
 
+def test_boxes_with_walls_fall_back():
+    narrow = mvnorth.box(2.186, 3.942, 0.0, OneFactor([8.03e-20], [-1.0]))
+    truth = mvnorth.box_prob(2.186, 3.942, 0.0, [[1.0 + 8.03e-20]])
+    assert narrow.prob == pytest.approx(truth, rel=1e-9)
+    assert narrow.rel_error < 1e-6
+
+
 def test_limits_on_either_side_are_reflected():
     cov = OneFactor([1.0, 2.0, 0.5], [1.0, -1.0, 2.0])
     lower, upper = [-np.inf, -1.0, 0.2], [0.5, np.inf, np.inf]
