@@ -70,12 +70,12 @@ def find_mode(row):
             z = gentle
             break
         target = z + step
-        if first * z > 0.0 and i % 4 != 3:
+        if first * z > 0.0 and i % 4 != 3:  # now and then the other, in case this one crawls
             target = z + math.log(first / z) / (second / first + 1.0 / z)
         least = 4.0 * _EPS * abs(z)  # else z would not move
         if abs(target - z) < least:
             target = z + math.copysign(least, residual)
-        if not low < target < high or i > 60:
+        if not low < target < high or i > 60:  # after 60 steps only halving is sure to end
             target = 0.5 * (low + high)
         if not abs(target) < np.inf:
             target = z + step

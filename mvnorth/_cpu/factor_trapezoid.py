@@ -58,8 +58,8 @@ from mvnorth._cpu.factor_nodes import (
 from mvnorth._cpu.factor_panels import panels
 from mvnorth._scalar.exp_log import exp_parts, log_scaled, power_of_two
 
-# Step and number of nodes to start with, error to reach, and the share of the sum that the first
-# omitted node may have: in double and in single precision.
+# Step and number of nodes to start with, and the share of the sum that the first omitted node may
+# have: in double and in single precision.
 _STEP = (0.55, 0.85)
 _FIRST = (32, 16)
 _OMITTED = (1e-17, 1e-9)
