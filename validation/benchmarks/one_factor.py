@@ -18,8 +18,9 @@ computes log P and its gradient in m for all rows, in one thread:
 * mvnorth in double and in single precision.
 * torch's cross-entropy of the same scores, for scale, and scipy's CDF on a few rows (value only).
 
-Errors are the median and the largest over the first rows of a batch: of log P, and of the gradient
-in the Euclidean norm relative to its length. The truth is the trapezoid with 4001 nodes in
+Errors are the median and the largest over the first 16 rows of a batch, or over those that were
+timed if they are fewer: of log P, and of the gradient in the Euclidean norm relative to its
+length. The truth is the trapezoid with 4001 nodes in
 float64, checked against 40 digits.
 """
 
@@ -284,7 +285,7 @@ def torch_lines(batch: Batch, full: bool) -> list[Line]:
         progress(f"{rows} x {classes}, {name} ...")
         m = torch.as_tensor(batch.m[:few]).to(dtype)
         _, seconds = best_of(lambda: call(m[:1]), 1)  # also warms up
-        repeats = 3 if seconds * few > 0.5 else 10
+        repeats = 10 if seconds * few < 0.5 else 3 if seconds * few < 4 else 1
         (log_prob, grad), seconds = best_of(lambda: call(m), repeats)
         errors = batch.errors(log_prob.double().numpy(), grad.double().numpy())
         lines.append(Line(name, rows, classes, seconds * rows / few, few, *errors))
@@ -292,7 +293,7 @@ def torch_lines(batch: Batch, full: bool) -> list[Line]:
     for dtype, name in ((torch.float64, "float64"), (torch.float32, "float32")):
         for samples in (16, 64):
             work = rows * classes**2 * samples
-            few = rows if full and samples == 16 else min(rows, max(1, int(rows * 1e8 / work)))
+            few = rows if full and samples == 16 else min(rows, max(6, int(rows * 1e8 / work)))
             call = Published(classes, samples, dtype)
             measure(f"published, N={samples}, {name}", call, dtype, few)
     measure("torch sketch, 32 nodes, float64", torch_sketch, torch.float64, rows)
