@@ -15,6 +15,8 @@ the factor of i, nothing but sums and products of positive numbers.  Distributio
 after are kept for a block of scores at a time.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numba import njit
 
@@ -147,28 +149,24 @@ def allocate_chain(d, k):
     return np.empty((2, d, NODES)), np.empty((2 + block + -(-d // block), k, NODES))
 
 
-@njit(**INNER)
-def _tails_full(row, nodes, pair, n):
-    for i in range(row.shape[1]):
-        x_i, beta = row[X, i], row[BETA, i]
-        for j in range(n):
-            x = x_i + beta * nodes[OFFSET, j]
-            a, d, power, h, _, _ = full(-abs(x))
-            tail = a * power_of_two(power) / d
-            pair[0, i, j] = tail if x > 0.0 else 1.0 - tail
-            pair[1, i, j] = tail * h * beta
+def _tails_by(parts: Callable) -> Callable:
+    """Compile Pr(s_i > s) and the density of s_i at the nodes, for one form of Phi."""
+
+    @njit(**(INNER | {"cache": False}))
+    def tails(row, nodes, pair, n):
+        for i in range(row.shape[1]):
+            x_i, beta = row[X, i], row[BETA, i]
+            for j in range(n):
+                x = x_i + beta * nodes[OFFSET, j]
+                a, d, power, h, _, _ = parts(-abs(x))
+                tail = a * power_of_two(power) / d
+                pair[0, i, j] = tail if x > 0.0 else 1.0 - tail
+                pair[1, i, j] = tail * h * beta
+
+    return tails
 
 
-@njit(**INNER)
-def _tails_short(row, nodes, pair, n):
-    for i in range(row.shape[1]):
-        x_i, beta = row[X, i], row[BETA, i]
-        for j in range(n):
-            x = x_i + beta * nodes[OFFSET, j]
-            a, d, power, h, _, _ = short(-abs(x))
-            tail = a * power_of_two(power) / d
-            pair[0, i, j] = tail if x > 0.0 else 1.0 - tail
-            pair[1, i, j] = tail * h * beta
+_tails_full, _tails_short = map(_tails_by, (full, short))
 
 
 @njit(**INNER)

@@ -35,39 +35,49 @@ def recognise(L: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     form, where some c is close to zero, or some but not all of v are zero.
     """
     size, d, columns = L.shape
-    if columns != d or np.triu(L, 1).any():
+    if columns != d:
         return np.empty((size, d)), np.empty((size, d)), np.full(size, np.inf)
     deviation = np.sqrt(np.einsum("bij,bij->bi", L, L))
-    diag = np.diagonal(L, axis1=1, axis2=2)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        if not np.tril(L, -1).any():
-            independent = np.where((deviation > 0.0).all(axis=1), 0.0, np.inf)
-            return deviation**2, np.zeros((size, d)), independent
-        if d == 2:
-            return _two_coordinates(L, deviation)
-        rows = np.tril(L, -1) / deviation[:, :, None]
-        first = rows[:, :, 0].copy()  # proportional to v from the second coordinate on
-        weight = np.cumsum((first * first)[:, ::-1], axis=1)[:, ::-1]
-        # omega_j: column j over the first column, by least squares below the diagonal.
-        omega = np.einsum("bij,bi->bj", rows, first)[:, :-1] / weight[:, 1:]
-        rows[:, :, :-1] -= np.tril(first[:, :, None] * omega[:, None, :], -1)
-        misfit = np.max(np.abs(rows), axis=(1, 2))
-        before = np.cumsum(omega * omega, axis=1)  # sum of omega_l**2 over l <= j
-        standard = diag / deviation
-        # Sigma_ij = v_i v_j for i > j > 0 says alpha**2 = before_(j-1) + omega_j L_jj / first_j.
-        inner = slice(1, d - 1)
-        square = before[:, : d - 2] + omega[:, inner] * standard[:, inner] / first[:, inner]
-        share = first[:, inner] ** 2
-        alpha2 = np.sum(square * share, axis=1) / np.sum(share, axis=1)
-        spread = np.abs(square - alpha2[:, None]) * np.abs(first[:, inner])
-        misfit = np.maximum(misfit, np.max(spread, axis=1) * np.max(np.abs(first), axis=1))
-        alpha = np.sqrt(alpha2)
-        v = alpha[:, None] * first
-        v[:, 0] = standard[:, 0] / alpha
-        c = _own_variances(standard, v)
-        error = misfit + 4.0 * np.finfo(float).eps
-        error = error * np.sum(np.maximum(1.0, 1.0 / c), axis=1)
-        good = (misfit < 1e-12 * d) & (c > 1e-10).all(axis=1) & (first[:, 1:] != 0.0).all(axis=1)
+        c, v, error = (_two_coordinates if d == 2 else _many_coordinates)(L, deviation)
+    # Row by row, for a batch may be cut anywhere.
+    independent = ~np.tril(L, -1).any(axis=(1, 2)) & (deviation > 0.0).all(axis=1)
+    c[independent], v[independent], error[independent] = deviation[independent] ** 2, 0.0, 0.0
+    error[np.triu(L, 1).any(axis=(1, 2))] = np.inf
+    return c, v, error
+
+
+def _many_coordinates(
+    L: np.ndarray, deviation: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """``recognise`` for dependent coordinates, three or more; nothing is found in one."""
+    size, d = deviation.shape
+    if d == 1:
+        return np.empty((size, 1)), np.empty((size, 1)), np.full(size, np.inf)
+    diag = np.diagonal(L, axis1=1, axis2=2)
+    rows = np.tril(L, -1) / deviation[:, :, None]
+    first = rows[:, :, 0].copy()  # proportional to v from the second coordinate on
+    weight = np.cumsum((first * first)[:, ::-1], axis=1)[:, ::-1]
+    # omega_j: column j over the first column, by least squares below the diagonal.
+    omega = np.einsum("bij,bi->bj", rows, first)[:, :-1] / weight[:, 1:]
+    rows[:, :, :-1] -= np.tril(first[:, :, None] * omega[:, None, :], -1)
+    misfit = np.max(np.abs(rows), axis=(1, 2))
+    before = np.cumsum(omega * omega, axis=1)  # sum of omega_l**2 over l <= j
+    standard = diag / deviation
+    # Sigma_ij = v_i v_j for i > j > 0 says alpha**2 = before_(j-1) + omega_j L_jj / first_j.
+    inner = slice(1, d - 1)
+    square = before[:, : d - 2] + omega[:, inner] * standard[:, inner] / first[:, inner]
+    share = first[:, inner] ** 2
+    alpha2 = np.sum(square * share, axis=1) / np.sum(share, axis=1)
+    spread = np.abs(square - alpha2[:, None]) * np.abs(first[:, inner])
+    misfit = np.maximum(misfit, np.max(spread, axis=1) * np.max(np.abs(first), axis=1))
+    alpha = np.sqrt(alpha2)
+    v = alpha[:, None] * first
+    v[:, 0] = standard[:, 0] / alpha
+    c = _own_variances(standard, v)
+    error = misfit + 4.0 * np.finfo(float).eps
+    error = error * np.sum(np.maximum(1.0, 1.0 / c), axis=1)
+    good = (misfit < 1e-12 * d) & (c > 1e-10).all(axis=1) & (first[:, 1:] != 0.0).all(axis=1)
     return c * deviation**2, v * deviation, np.where(good, error, np.inf)
 
 

@@ -331,6 +331,22 @@ def test_a_batch_with_and_without_a_common_factor():
     assert found.prob[1] == mvnorth.orthant_prob(np.zeros(5), L[1])
 
 
+def test_recognition_does_not_depend_on_the_rest_of_the_batch():
+    one = OneFactor(np.ones(4), [1.0, -0.5, 2.0, 0.3]).dense()
+    repeated = np.full((4, 4), 0.5) + 0.5 * np.eye(4)
+    repeated[3], repeated[:, 3] = repeated[2], repeated[:, 2]
+    repeated[3, 3] = repeated[2, 2]  # the last two coordinates are the same
+    together = mvnorth.box(-np.inf, 0.3, 0.0, np.stack([one, repeated]))
+    alone = mvnorth.box(-np.inf, 0.3, 0.0, one)
+    assert together.method[0] == alone.method == "quadrature"
+    assert together.log_prob[0] == alone.log_prob
+    L = np.stack([np.diag([1.0, 2.0, 3.0, 4.0]), np.linalg.cholesky(one)])
+    both = mvnorth.orthant_grad(np.ones((2, 4)), L)
+    for row in range(2):
+        single = mvnorth.orthant_grad(np.ones(4), L[row])
+        np.testing.assert_array_equal(both.grad_m[row], single.grad_m)
+
+
 def test_two_coordinates_by_quadrature():
     for rho in (-0.9, 0.0, 0.5):
         L = np.linalg.cholesky([[4.0, 2 * rho], [2 * rho, 1.0]])
