@@ -14,13 +14,14 @@ import numpy as np
 from mvnorth._linalg.blocks import connected_blocks
 from mvnorth._problem import OneFactorProblems, Problems
 
-METHODS = ("auto", "closed_form", "genz", "quadrature")
+METHODS = ("auto", "closed_form", "genz", "quadrature", "tilting")
+SAMPLING = ("genz", "tilting")
 CLOSED_FORM_MAX = 3
 
 
 def may_be_sampled(d: int, method: str) -> bool:
     """Whether random points may be spent on a block of d coordinates from the start."""
-    return method == "genz" or (method == "auto" and d > CLOSED_FORM_MAX)
+    return method in SAMPLING or (method == "auto" and d > CLOSED_FORM_MAX)
 
 
 def attempts(d: int, method: str, factored: bool) -> tuple[str, ...]:

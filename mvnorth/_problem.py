@@ -1,7 +1,7 @@
 """What passes between the rooms: problems in, tolerances beside them, estimates out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -142,17 +142,31 @@ class Budget:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a method returns: log probability, relative error bound and points used, ``(B,)``."""
+    """What a method returns, each ``(B,)``.
+
+    Attributes
+    ----------
+    log_prob : logarithm of the probability
+    rel_error : bound on its relative error at about 99 % confidence
+    n : points used
+    log_bound : what log_prob can never exceed, certainly; 0 where nothing better is known
+    """
 
     log_prob: np.ndarray
     rel_error: np.ndarray
     n: np.ndarray
+    log_bound: np.ndarray = field(default_factory=lambda: np.zeros(1))
+
+    def __post_init__(self) -> None:
+        if self.log_bound.size != self.log_prob.size:
+            object.__setattr__(self, "log_bound", np.zeros(self.log_prob.size))
 
     def replace(self, rows: np.ndarray, other: "Estimate", of_other: np.ndarray) -> None:
         """Take over ``other``'s rows ``of_other`` as this estimate's ``rows``."""
         self.log_prob[rows] = other.log_prob[of_other]
         self.rel_error[rows] = other.rel_error[of_other]
         self.n[rows] = other.n[of_other]
+        self.log_bound[rows] = other.log_bound[of_other]
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> "Estimate":
@@ -160,6 +174,7 @@ class Estimate:
             np.concatenate([p.log_prob for p in parts]),
             np.concatenate([p.rel_error for p in parts]),
             np.concatenate([p.n for p in parts]),
+            np.concatenate([p.log_bound for p in parts]),
         )
 
 

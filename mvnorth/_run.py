@@ -28,13 +28,14 @@ def run(
         estimate.log_prob[rows] += part.log_prob
         estimate.rel_error[rows] += part.rel_error * (1.0 + estimate.rel_error[rows])
         estimate.n[rows] += part.n
+        estimate.log_bound[rows] += part.log_bound
         for k, name in enumerate(_plan.METHODS):
             used[k, rows] |= names == name
 
     if isinstance(problems, OneFactorProblems):
         multiply(rest, *_run_block(problems.take(rest), budget, method, seed))
     else:
-        for piece in _plan.pieces(problems.take(rest), split=method != "genz"):
+        for piece in _plan.pieces(problems.take(rest), split=method not in _plan.SAMPLING):
             rows = rest[piece.rows]
             sampled = sum(_plan.may_be_sampled(block.size, method) for block in piece.blocks)
             share = budget.divided(max(1, sampled))
@@ -96,12 +97,13 @@ def _attempt(
 
         dense = problems.dense() if isinstance(problems, OneFactorProblems) else problems
         return closed_form.solve(dense)
-    if name == "genz":
+    if name in ("genz", "tilting"):
         from mvnorth._methods import genz, structured
 
+        tilted = name == "tilting"
         if isinstance(problems, OneFactorProblems):
-            return structured.solve(problems, budget, seed)
-        return genz.solve(problems, budget, seed)
+            return structured.solve(problems, budget, seed, tilted)
+        return genz.solve(problems, budget, seed, tilted)
     from mvnorth._methods import quadrature
 
     if isinstance(problems, OneFactorProblems):

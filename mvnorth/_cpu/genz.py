@@ -5,6 +5,9 @@ variable after the other:
 
     e_i = Phi(b_i) - Phi(a_i),   y_i = Phi^-1(Phi(a_i) + u_i e_i),   weight = prod e_i
 
+A tilted weight has another factor exp(-sum_i slope_i sum_j<i T_ij y_j), see
+``mvnorth._cpu.tilting``.
+
 Samples are innermost and contiguous, so that Phi and its inverse run as vector code; rows are
 taken in panels and tiles, so that a loaded y serves many of them.  A weight is a mantissa and a
 power of two, so it does not underflow.  Rows that a singular covariance ties to earlier
@@ -14,7 +17,13 @@ variables narrow the limits of the last variable they contain (Genz & Kwong 2000
 import numpy as np
 from numba import njit
 
-from mvnorth._scalar.exp_log import FAST, log_scaled, power_of_two, split_mantissa
+from mvnorth._scalar.exp_log import (
+    FAST,
+    exp_parts,
+    log_scaled,
+    power_of_two,
+    split_mantissa,
+)
 from mvnorth._scalar.normal import (
     interval_parts,
     ndtr_parts,
@@ -133,6 +142,21 @@ def _narrow(low, high, acc, lower, upper):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def add_multiple(exponent, slope, acc):
+    for s in range(BLOCK):
+        exponent[s] += slope * acc[s]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def tilt(weight, power, exponent):
+    """Multiply the weights by exp(exponent)."""
+    for s in range(BLOCK):
+        f, k = exp_parts(exponent[s], 0.0)
+        weight[s] *= f
+        power[s] += k
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def renormalise(weight, power):
     for s in range(BLOCK):
         positive = weight[s] > 0.0
@@ -172,12 +196,13 @@ def store_logs(out, total, largest, top):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _weigh_block(T, lower, upper, rank, attached, z, shift, first, stride, work, sums, y):
+def _weigh_block(T, lower, upper, rank, attached, slope, z, shift, first, stride, work, sums, y):
     """Weights of one block of samples, left in work[0] (mantissa) and work[1] (power of two)."""
     weight, power, u, q, w = work[0], work[1], work[2], work[3], work[4]
-    low, high, extra = work[5], work[6], work[7]
+    low, high, extra, exponent = work[5], work[6], work[7], work[8]
     fill(weight, 1.0)
     fill(power, 0.0)
+    fill(exponent, 0.0)
     tied = rank  # next row without a variable of its own
     for i in range(rank):
         panel = i - i % PANEL
@@ -189,6 +214,7 @@ def _weigh_block(T, lower, upper, rank, attached, z, shift, first, stride, work,
             _subtract_tiles(sums, T, panel, i, min(panel + PANEL, rank), y, i - TILE, i)
         acc = sums[i - panel]
         _subtract_row(acc, T[i], y, i - i % TILE, i)
+        add_multiple(exponent, slope[i], acc)
         lattice(u, z[i], shift[i], first, stride)
         if lower[i] == -np.inf and (tied == lower.size or attached[tied] > i):
             one_sided(acc, upper[i], u, weight, power, q, w, y[i])
@@ -204,12 +230,13 @@ def _weigh_block(T, lower, upper, rank, attached, z, shift, first, stride, work,
             two_sided(low, high, u, weight, power, q, w, y[i])
         if i % TILE == TILE - 1:
             renormalise(weight, power)
+    tilt(weight, power, exponent)
     renormalise(weight, power)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def genz_sums(
-    T, lower, upper, rank, attached, rows, z, shifts, start, stride, points, out, begin, end
+    T, lower, upper, rank, attached, slope, rows, z, shifts, start, stride, points, out, begin, end
 ):
     """Sums of weights over parts of shifted lattices, as logarithms.
 
@@ -222,6 +249,7 @@ def genz_sums(
     lower, upper : (B, d) limits of the rows of T; lower is -inf for a one-sided row
     rank : (B,) number of variables; rows beyond it are tied to variable ``attached``
     attached : (B, d) non-decreasing from ``rank`` on
+    slope : (B, d) tilt of the weights, zero for none
     rows : (A,) problems still at work
     z : (d,) lattice vector over the number of points
     shifts : (R, d)
@@ -231,7 +259,7 @@ def genz_sums(
     """
     parts = start.size
     replicates = shifts.shape[0]
-    work = np.empty((8, BLOCK))
+    work = np.empty((9, BLOCK))
     sums = np.empty((PANEL, BLOCK))
     y = np.zeros((T.shape[1], BLOCK))
     for item in range(begin, end):
@@ -243,7 +271,7 @@ def genz_sums(
         for s in range(0, points, BLOCK):
             first = start[part] + s * stride
             _weigh_block(
-                T[b], lower[b], upper[b], rank[b], attached[b], z, shift, first, stride,
+                T[b], lower[b], upper[b], rank[b], attached[b], slope[b], z, shift, first, stride,
                 work, sums, y,
             )  # fmt: skip
             size = min(BLOCK, points - s)

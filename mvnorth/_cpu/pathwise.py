@@ -88,14 +88,15 @@ def _sweep(upper, t, w, rank, recursion, S, y, share, work, stats):
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def pathwise_sums(
-    lower, upper, t, w, rank, recursion, stats, rows, z, shifts, start, stride, points, out,
+    lower, upper, t, w, rank, slope, recursion, stats, rows, z, shifts, start, stride, points, out,
     begin, end,
 ):  # fmt: skip
     """Sums of weights, as in ``structured_sums`` and equal to its, and of their gradients.
 
     Parameters
     ----------
-    lower, upper, t, w, rank : as for ``structured_sums``, lower all -inf, upper > -inf
+    lower, upper, t, w, rank, slope : as for ``structured_sums``, lower all -inf, upper > -inf,
+        slope 0
     recursion : (B, 5, d) 1/s_i, v_i**2/c_i, 1/L_ii, 1/sqrt(c_i s_i s_(i-1)), 2 v_i/c_i
     stats : (A * R * parts, 3, 3, d) output: for each of m_i L_ii, log c_i and v_i the sum of
         weight * derivative of log weight, the sum of its absolute values and the largest of them,
@@ -120,8 +121,9 @@ def pathwise_sums(
         for s in range(0, points, BLOCK):
             first = start[item % parts] + s * stride
             weigh_block(
-                lower[b], upper[b], t[b], w[b], rank[b], z, shift, first, stride, work, S, y
-            )
+                lower[b], upper[b], t[b], w[b], rank[b], slope[b], z, shift, first, stride,
+                work, S, y,
+            )  # fmt: skip
             size = min(BLOCK, points - s)
             before = top
             total, largest, top = add_weights(work[0], work[1], size, total, largest, top)

@@ -15,18 +15,20 @@ from numba import njit
 from mvnorth._cpu.genz import (
     BLOCK,
     TILE,
+    add_multiple,
     add_weights,
     fill,
     lattice,
     one_sided,
     renormalise,
     store_logs,
+    tilt,
     two_sided,
 )
 from mvnorth._linalg.reorder import log_interval
 from mvnorth._scalar.exp_log import FAST
 
-WORK = 7  # arrays of BLOCK that ``weigh_block`` works in
+WORK = 8  # arrays of BLOCK that ``weigh_block`` works in
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -62,20 +64,22 @@ def _advance(S, w, y, out):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def weigh_block(lower, upper, t, w, rank, z, shift, first, stride, work, S, y):
+def weigh_block(lower, upper, t, w, rank, slope, z, shift, first, stride, work, S, y):
     """Weights of one block of samples, left in work[0] (mantissa) and work[1] (power of two).
 
     ``S`` and ``y`` have as many rows as are to be kept: with rank + 1 and rank, S[i] is the sum
     before variable i and y[i] the variable; with one row each nothing is kept.
     """
     weight, power, u, q, x = work[0], work[1], work[2], work[3], work[4]
-    low, high = work[5], work[6]
+    low, high, exponent = work[5], work[6], work[7]
     fill(weight, 1.0)
     fill(power, 0.0)
+    fill(exponent, 0.0)
     fill(S[0], 0.0)
     for i in range(rank):
         before, after = S[i % S.shape[0]], S[(i + 1) % S.shape[0]]
         variable = y[i % y.shape[0]]
+        add_multiple(exponent, -slope[i] * t[i], before)
         lattice(u, z[i], shift[i], first, stride)
         if lower[i] == -np.inf:
             _shifted(0.0, t[i], before, high)
@@ -87,12 +91,13 @@ def weigh_block(lower, upper, t, w, rank, z, shift, first, stride, work, S, y):
         _advance(before, w[i], variable, after)
         if i % TILE == TILE - 1:
             renormalise(weight, power)
+    tilt(weight, power, exponent)
     renormalise(weight, power)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def structured_sums(
-    lower, upper, t, w, rank, rows, z, shifts, start, stride, points, out, begin, end
+    lower, upper, t, w, rank, slope, rows, z, shifts, start, stride, points, out, begin, end
 ):
     """Sums of weights over parts of shifted lattices, as logarithms.
 
@@ -102,7 +107,7 @@ def structured_sums(
     t : (B, d) v_i / L_ii
     w : (B, d) L_ij = v_i w_j for i > j
     rank : (B,) number of coordinates with limits, which come first
-    rows, z, shifts, start, stride, points, out, begin, end : as for ``genz_sums``
+    slope, rows, z, shifts, start, stride, points, out, begin, end : as for ``genz_sums``
     """
     parts = start.size
     replicates = shifts.shape[0]
@@ -117,8 +122,9 @@ def structured_sums(
         for s in range(0, points, BLOCK):
             first = start[item % parts] + s * stride
             weigh_block(
-                lower[b], upper[b], t[b], w[b], rank[b], z, shift, first, stride, work, S, y
-            )
+                lower[b], upper[b], t[b], w[b], rank[b], slope[b], z, shift, first, stride,
+                work, S, y,
+            )  # fmt: skip
             size = min(BLOCK, points - s)
             total, largest, top = add_weights(work[0], work[1], size, total, largest, top)
         store_logs(out[item], total, largest, top)

@@ -1,24 +1,31 @@
-"""Genz integration: reorder, then average the weights over randomly shifted lattices."""
+"""Genz integration: reorder, tilt if asked to, average the weights over shifted lattices."""
 
 from functools import partial
 
 import numpy as np
 
 from mvnorth._cpu.genz import PANEL, genz_sums
+from mvnorth._cpu.tilting import tilt_dense
 from mvnorth._linalg.reorder import reorder
-from mvnorth._methods.lattice_rule import CORNER, Points, disclaim_beyond_reach, integrate
+from mvnorth._methods.lattice_rule import (
+    CORNER,
+    Points,
+    Tilt,
+    disclaim_beyond_reach,
+    integrate,
+)
 from mvnorth._problem import Budget, Estimate, Problems
 from mvnorth._threads import run_items
 
 _CHUNK = 2**22  # entries of T at a time: 32 MB
 
 
-def solve(problems: Problems, budget: Budget, seed: int) -> Estimate:
-    """Probabilities of ``problems`` by Genz's method."""
+def solve(problems: Problems, budget: Budget, seed: int, tilted: bool) -> Estimate:
+    """Probabilities of ``problems`` by Genz's method, or that of tilted variables."""
     chunk = max(1, _CHUNK // _padded(problems.d) ** 2)
     return Estimate.concatenate(
         [
-            _solve_chunk(problems.take(slice(k, k + chunk)), budget, seed)
+            _solve_chunk(problems.take(slice(k, k + chunk)), budget, seed, tilted)
             for k in range(0, problems.size, chunk)
         ]
     )
@@ -33,7 +40,7 @@ def _first_level(d: int) -> int:
     return max(7, int(np.ceil(np.log2(2 * d))))
 
 
-def _solve_chunk(problems: Problems, budget: Budget, seed: int) -> Estimate:
+def _solve_chunk(problems: Problems, budget: Budget, seed: int, tilted: bool) -> Estimate:
     size, d = problems.lower.shape
     padded = _padded(d)
     lower, upper = problems.lower.copy(), problems.upper.copy()
@@ -41,9 +48,14 @@ def _solve_chunk(problems: Problems, budget: Budget, seed: int) -> Estimate:
     rank = np.empty(size, dtype=np.int64)
     attached = np.empty((size, d), dtype=np.int64)
 
-    system = (T, lower, upper, rank, attached)
-    order = partial(reorder, problems.factor, problems.singular, *system)
+    ordered = (T, lower, upper, rank, attached)
+    order = partial(reorder, problems.factor, problems.singular, *ordered)
     run_items(order, size, size * d * d * (d + 30) * 4e-10)
+    system = (*ordered, np.zeros((size, d)))
+    if tilted:
+        tilt = Tilt.empty(size)
+        saddle = partial(tilt_dense, *system, tilt.log_scale, tilt.log_bound)
+        run_items(saddle, size, size * d * (d * d * 2e-9 + 1e-6))
     corner = np.where((rank <= 1) | ~T.any(axis=(1, 2)), 0.0, CORNER)  # a constant has none
 
     def weigh(rows: np.ndarray, points: Points) -> np.ndarray:
@@ -51,5 +63,7 @@ def _solve_chunk(problems: Problems, budget: Budget, seed: int) -> Estimate:
 
     estimate = integrate(weigh, corner, d, _first_level(d), budget, seed)
     deviation = np.sqrt(np.sum(problems.factor**2, axis=2))
+    if tilted:
+        estimate = tilt.scaled(estimate)
     disclaim_beyond_reach(estimate, problems.lower, problems.upper, deviation)
     return estimate

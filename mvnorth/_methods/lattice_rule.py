@@ -63,6 +63,34 @@ class Points:
         return out.reshape(*shape, 2)
 
 
+@dataclass(frozen=True)
+class Tilt:
+    """What tilting leaves to be said of the weights of each problem, see ``_cpu/tilting.py``.
+
+    Attributes
+    ----------
+    log_scale : (B,) what logarithms of weights are to be increased by
+    log_bound : (B,) upper bound on the logarithm of the probability
+    """
+
+    log_scale: np.ndarray
+    log_bound: np.ndarray
+
+    @classmethod
+    def empty(cls, size: int) -> "Tilt":
+        return cls(np.empty(size), np.empty(size))
+
+    def scaled(self, mean_weights: Estimate) -> Estimate:
+        """The probabilities, from the mean weights."""
+        rounding = 1e-15 * np.abs(self.log_scale)
+        return Estimate(
+            mean_weights.log_prob + self.log_scale,
+            mean_weights.rel_error + rounding,
+            mean_weights.n,
+            self.log_bound,
+        )
+
+
 def integrate(
     weigh: Callable[[np.ndarray, Points], np.ndarray],
     corner: np.ndarray,

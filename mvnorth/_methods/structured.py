@@ -5,14 +5,21 @@ order of ``reorder`` would cost O(d**2) and, with one common factor, hardly diff
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from mvnorth._cpu.structured import sort_keys, structured_sums
+from mvnorth._cpu.tilting import tilt_structured
 from mvnorth._linalg.one_factor import cholesky
-from mvnorth._methods.lattice_rule import CORNER, Points, disclaim_beyond_reach, integrate
+from mvnorth._methods.lattice_rule import (
+    CORNER,
+    Points,
+    Tilt,
+    disclaim_beyond_reach,
+    integrate,
+)
 from mvnorth._problem import Budget, Estimate, OneFactorProblems
 from mvnorth._threads import run_items
 
@@ -30,6 +37,7 @@ class System:
     lower, upper, t, w : (B, d), see ``structured_sums``
     rank : (B,) number of coordinates with limits
     order : (B, d) which coordinate comes where
+    slope : (B, d) tilt of the weights, zero unless ``tilted``
     c, v, diag : (B, d) ordered variances and loadings, and the diagonal of their Cholesky factor;
         the loading of a coordinate with a lower limit alone is mirrored
     deviation : (1 or B, d) standard deviations in the order of the problem
@@ -40,6 +48,7 @@ class System:
     t: np.ndarray
     w: np.ndarray
     rank: np.ndarray
+    slope: np.ndarray
     order: np.ndarray
     c: np.ndarray
     v: np.ndarray
@@ -64,22 +73,36 @@ class System:
         diag, w = cholesky(c, v)
         rank = np.count_nonzero(keys < np.inf, axis=1)
         scaled = (lower / diag, upper / diag, v / diag)
-        return cls(*scaled, w, rank, order, c, v, diag, deviation)
+        return cls(*scaled, w, rank, np.zeros_like(c), order, c, v, diag, deviation)
+
+    def tilted(self) -> tuple["System", Tilt]:
+        """The same problems in tilted variables."""
+        lower, upper = self.lower.copy(), self.upper.copy()
+        tilt = Tilt.empty(len(self.rank))
+        slope = np.empty_like(self.slope)
+        own = self.c / self.diag**2
+        limits = (lower, upper, self.t, self.w, own, self.rank)
+        kernel = partial(tilt_structured, *limits, slope, tilt.log_scale, tilt.log_bound)
+        run_items(kernel, len(own), own.size * 1e-6)
+        return replace(self, lower=lower, upper=upper, slope=slope), tilt
 
     @property
     def kernel_arguments(self) -> tuple[np.ndarray, ...]:
-        return self.lower, self.upper, self.t, self.w, self.rank
+        return self.lower, self.upper, self.t, self.w, self.rank, self.slope
 
 
-def solve(problems: OneFactorProblems, budget: Budget, seed: int) -> Estimate:
+def solve(problems: OneFactorProblems, budget: Budget, seed: int, tilted: bool) -> Estimate:
     """Probabilities of ``problems`` by Genz's method with the structured Cholesky factor."""
     system = System.of(problems)
+    if tilted:
+        system, tilt = system.tilted()
     kernel = partial(structured_sums, *system.kernel_arguments)
 
     def weigh(rows: np.ndarray, points: Points) -> np.ndarray:
         return points.log_sums(kernel, rows, problems.d * 6e-9)
 
-    return estimate(problems, system, weigh, budget, seed)
+    result = estimate(problems, system, weigh, budget, seed)
+    return tilt.scaled(result) if tilted else result
 
 
 def estimate(
