@@ -5,8 +5,8 @@ variable after the other:
 
     e_i = Phi(b_i) - Phi(a_i),   y_i = Phi^-1(Phi(a_i) + u_i e_i),   weight = prod e_i
 
-A tilted weight has another factor exp(-sum_i slope_i sum_j<i T_ij y_j), see
-``mvnorth._cpu.tilting``.
+A tilted weight has another factor exp(sum_i slope_i a_i + curve_i a_i**2), where
+a_i = -sum_j<i T_ij y_j, see ``mvnorth._cpu.curved_tilting``.
 
 Samples are innermost and contiguous, so that Phi and its inverse run as vector code; rows are
 taken in panels and tiles, so that a loaded y serves many of them.  A weight is a mantissa and a
@@ -96,8 +96,8 @@ def _quantiles(q, w, far, y):
         y[s] = quantile_central(q[s], w[s])
     if far:
         for s in range(BLOCK):
-            if w[s] > QUANTILE_W_MAX:
-                y[s] = quantile_tail(q[s], w[s])
+            tail = quantile_tail(q[s], w[s])
+            y[s] = tail if w[s] > QUANTILE_W_MAX else y[s]
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -142,9 +142,9 @@ def _narrow(low, high, acc, lower, upper):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def add_multiple(exponent, slope, acc):
+def add_parabola(exponent, slope, curve, acc):
     for s in range(BLOCK):
-        exponent[s] += slope * acc[s]
+        exponent[s] += acc[s] * (slope + curve * acc[s])
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -196,7 +196,9 @@ def store_logs(out, total, largest, top):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _weigh_block(T, lower, upper, rank, attached, slope, z, shift, first, stride, work, sums, y):
+def _weigh_block(
+    T, lower, upper, rank, attached, slope, curve, z, shift, first, stride, work, sums, y
+):
     """Weights of one block of samples, left in work[0] (mantissa) and work[1] (power of two)."""
     weight, power, u, q, w = work[0], work[1], work[2], work[3], work[4]
     low, high, extra, exponent = work[5], work[6], work[7], work[8]
@@ -214,7 +216,7 @@ def _weigh_block(T, lower, upper, rank, attached, slope, z, shift, first, stride
             _subtract_tiles(sums, T, panel, i, min(panel + PANEL, rank), y, i - TILE, i)
         acc = sums[i - panel]
         _subtract_row(acc, T[i], y, i - i % TILE, i)
-        add_multiple(exponent, slope[i], acc)
+        add_parabola(exponent, slope[i], curve[i], acc)
         lattice(u, z[i], shift[i], first, stride)
         if lower[i] == -np.inf and (tied == lower.size or attached[tied] > i):
             one_sided(acc, upper[i], u, weight, power, q, w, y[i])
@@ -236,7 +238,22 @@ def _weigh_block(T, lower, upper, rank, attached, slope, z, shift, first, stride
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def genz_sums(
-    T, lower, upper, rank, attached, slope, rows, z, shifts, start, stride, points, out, begin, end
+    T,
+    lower,
+    upper,
+    rank,
+    attached,
+    slope,
+    curve,
+    rows,
+    z,
+    shifts,
+    start,
+    stride,
+    points,
+    out,
+    begin,
+    end,
 ):
     """Sums of weights over parts of shifted lattices, as logarithms.
 
@@ -249,7 +266,7 @@ def genz_sums(
     lower, upper : (B, d) limits of the rows of T; lower is -inf for a one-sided row
     rank : (B,) number of variables; rows beyond it are tied to variable ``attached``
     attached : (B, d) non-decreasing from ``rank`` on
-    slope : (B, d) tilt of the weights, zero for none
+    slope, curve : (B, d) tilt of the weights, zero for none
     rows : (A,) problems still at work
     z : (d,) lattice vector over the number of points
     shifts : (R, d)
@@ -271,8 +288,8 @@ def genz_sums(
         for s in range(0, points, BLOCK):
             first = start[part] + s * stride
             _weigh_block(
-                T[b], lower[b], upper[b], rank[b], attached[b], slope[b], z, shift, first, stride,
-                work, sums, y,
+                T[b], lower[b], upper[b], rank[b], attached[b], slope[b], curve[b], z, shift,
+                first, stride, work, sums, y,
             )  # fmt: skip
             size = min(BLOCK, points - s)
             total, largest, top = add_weights(work[0], work[1], size, total, largest, top)

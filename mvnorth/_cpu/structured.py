@@ -15,7 +15,7 @@ from numba import njit
 from mvnorth._cpu.genz import (
     BLOCK,
     TILE,
-    add_multiple,
+    add_parabola,
     add_weights,
     fill,
     lattice,
@@ -79,7 +79,7 @@ def weigh_block(lower, upper, t, w, rank, slope, z, shift, first, stride, work, 
     for i in range(rank):
         before, after = S[i % S.shape[0]], S[(i + 1) % S.shape[0]]
         variable = y[i % y.shape[0]]
-        add_multiple(exponent, -slope[i] * t[i], before)
+        add_parabola(exponent, -slope[i] * t[i], 0.0, before)
         lattice(u, z[i], shift[i], first, stride)
         if lower[i] == -np.inf:
             _shifted(0.0, t[i], before, high)

@@ -34,7 +34,7 @@ from numba import njit
 from mvnorth._linalg.cholesky import SUMS, cholesky_in_place, solve_in_place
 from mvnorth._linalg.reorder import log_interval
 
-_STEPS = 60
+STEPS = 60  # of Newton's method, at most
 _HALVINGS = 30
 _LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -46,24 +46,22 @@ def _interval_moments(low: float, high: float) -> tuple[float, float, float]:
     The mean lies between the limits and the variance in (0, 1], whatever the rounding.
     """
     log_prob = log_interval(low, high)
-    at_low = at_high = mean = 0.0
-    spread = 1.0
+    mean, spread = 0.0, 1.0
     if high < np.inf:
-        at_high = math.exp(min(-0.5 * high * high - _LOG_SQRT_2_PI - log_prob, 700.0))
-        mean -= at_high
-        spread -= high * at_high
+        density = math.exp(min(-0.5 * high * high - _LOG_SQRT_2_PI - log_prob, 700.0))
+        mean -= density
+        spread -= high * density
     if low > -np.inf:
-        at_low = math.exp(min(-0.5 * low * low - _LOG_SQRT_2_PI - log_prob, 700.0))
-        mean += at_low
-        spread += low * at_low
+        density = math.exp(min(-0.5 * low * low - _LOG_SQRT_2_PI - log_prob, 700.0))
+        mean += density
+        spread += low * density
     mean = min(max(mean, low), high)
     width = high - low
-    variance = min(max(spread - mean * mean, 1e-16), 1.0, 0.25 * width * width)
-    return log_prob, mean, variance
+    return log_prob, mean, min(max(spread - mean * mean, 1e-16), 1.0, 0.25 * width * width)
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _square(T, S, d):
+def square(T, S, d):
     """The lower triangle of S = T T^T, T without its unit diagonal."""
     for i in range(d):
         for j in range(i):
@@ -78,41 +76,49 @@ def _square(T, S, d):
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _excess(S, own, load, e, out, d):
-    """out = (S - I) e, S from its lower triangle, or diag(own) + load load^T if S is empty."""
+def _excess(S, own, load, scale, e, out, d):
+    """out = (R S R - I) e with R = diag(scale).
+
+    S is given by its lower triangle, or as diag(own) + load load^T if that is empty.
+    """
     if S.shape[0] == 0:
         common = 0.0
         for i in range(d):
-            common += load[i] * e[i]
+            common += scale[i] * load[i] * e[i]
         for i in range(d):
-            out[i] = (own[i] - 1.0) * e[i] + load[i] * common
+            out[i] = scale[i] * (scale[i] * own[i] * e[i] + load[i] * common) - e[i]
         return
     for i in range(d):
-        total = (S[i, i] - 1.0) * e[i]
+        own_e = scale[i] * e[i]
+        total = S[i, i] * own_e
         for j in range(i):
-            total += S[i, j] * e[j]
-            out[j] += S[i, j] * e[i]
+            total += S[i, j] * (scale[j] * e[j])
+            out[j] += S[i, j] * own_e
         out[i] = total
+    for i in range(d):
+        out[i] = scale[i] * out[i] - e[i]
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _direction(S, own, load, W, F, matrix, step, d):
-    """step = (I + (S - I) W)^-1 F and the decrement F^T W step."""
+def _direction(S, own, load, scale, W, F, matrix, step, d):
+    """step = (I + (R S R - I) W)^-1 F, see ``_excess``, and the decrement F^T W step."""
     if S.shape[0] == 0:  # Sherman and Morrison
         top, bottom = 0.0, 1.0
         for i in range(d):
-            k = 1.0 / (1.0 + W[i] * (own[i] - 1.0))
-            step[i] = k * F[i]
-            top += load[i] * W[i] * step[i]
-            bottom += load[i] * W[i] * k * load[i]
+            inverse = 1.0 / (1.0 + W[i] * (scale[i] * scale[i] * own[i] - 1.0))
+            step[i] = inverse * F[i]
+            weight = scale[i] * load[i] * W[i]
+            top += weight * step[i]
+            bottom += weight * inverse * scale[i] * load[i]
         for i in range(d):
-            step[i] -= load[i] * (top / bottom) / (1.0 + W[i] * (own[i] - 1.0))
+            inverse = 1.0 / (1.0 + W[i] * (scale[i] * scale[i] * own[i] - 1.0))
+            step[i] -= scale[i] * load[i] * inverse * (top / bottom)
     else:
         for i in range(d):
             root = math.sqrt(W[i])
             for j in range(i):
-                matrix[i, j] = root * S[i, j] * math.sqrt(W[j])
-            matrix[i, i] = 1.0 + W[i] * (S[i, i] - 1.0)
+                matrix[i, j] = root * scale[i] * S[i, j] * (scale[j] * math.sqrt(W[j]))
+            matrix[i, i] = 1.0 + W[i] * (scale[i] * scale[i] * S[i, i] - 1.0)
             step[i] = root * F[i]
         cholesky_in_place(matrix, d)
         solve_in_place(matrix, step, d)
@@ -125,16 +131,17 @@ def _direction(S, own, load, W, F, matrix, step, d):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _evaluate(S, own, load, lower, upper, s, e, W, F, d):
-    """e, W and F = (S - I) e - s at s; returns G and the size of the terms in it."""
+def _evaluate(S, own, load, scale, lower, upper, s, e, W, F, d):
+    """e, W and F = (R S R - I) e - s at s; returns G and the size of the terms in it."""
     G = size = 0.0
     for i in range(d):
-        log_prob, mean, variance = _interval_moments(lower[i] - s[i], upper[i] - s[i])
+        low, high = scale[i] * lower[i] - s[i], scale[i] * upper[i] - s[i]
+        log_prob, mean, variance = _interval_moments(low, high)
         e[i] = mean
         W[i] = max(1.0 - variance, 1e-16)
         G += log_prob
         size += abs(log_prob)
-    _excess(S, own, load, e, F, d)
+    _excess(S, own, load, scale, e, F, d)
     for i in range(d):
         G += e[i] * (0.5 * F[i] - s[i])
         size += abs(e[i] * F[i]) + abs(e[i] * s[i])
@@ -143,22 +150,23 @@ def _evaluate(S, own, load, lower, upper, s, e, W, F, d):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _saddle_point(S, own, load, lower, upper, s, e, W, F, trial, step, matrix, d):
-    """Newton's method from s = 0; returns G and how far above its minimum it may be.
+def saddle_point(S, own, load, scale, lower, upper, steps, s, e, W, work, matrix, d):
+    """Newton's method from s; returns G and how far above its minimum it may be.
 
-    The second is infinite where the method did not settle; e is of use all the same.
+    The second is infinite where the method did not settle in ``steps``.  Limits are multiplied by
+    ``scale`` and S by it from both sides.  ``work`` is (3, d).
     """
-    for i in range(d):
-        s[i] = 0.0
-    G, size = _evaluate(S, own, load, lower, upper, s, e, W, F, d)
-    for _ in range(_STEPS):
-        decrement = _direction(S, own, load, W, F, matrix, step, d)
+    F, trial, step = work[0], work[1], work[2]
+    G, size = _evaluate(S, own, load, scale, lower, upper, s, e, W, F, d)
+    for _ in range(steps):
+        decrement = _direction(S, own, load, scale, W, F, matrix, step, d)
         rounding = 1e-15 * size
         length = 1.0
+        G_trial = G
         for _ in range(_HALVINGS):
             for i in range(d):
                 trial[i] = s[i] + length * step[i]
-            G_trial, size = _evaluate(S, own, load, lower, upper, trial, e, W, F, d)
+            G_trial, size = _evaluate(S, own, load, scale, lower, upper, trial, e, W, F, d)
             if G_trial <= G - 1e-4 * length * decrement + rounding:
                 break
             length *= 0.5
@@ -171,93 +179,40 @@ def _saddle_point(S, own, load, lower, upper, s, e, W, F, trial, step, matrix, d
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _half_square(mu, d):
-    total = 0.0
-    for i in range(d):
-        total += mu[i] * mu[i]
-    return 0.5 * total
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def tilt_dense(T, lower, upper, rank, attached, slope, log_scale, log_bound, begin, end):
-    """Tilt problems ``begin`` to ``end`` of ``genz_sums``.
-
-    Rows tied to others do not take part: without them the bound is that of a larger set.
-
-    Parameters
-    ----------
-    T, rank, attached : as for ``genz_sums``
-    lower, upper : (B, d) limits, overwritten with those for x
-    slope : (B, d) output
-    log_scale : (B,) output, what logarithms of weights are to be increased by
-    log_bound : (B,) output, upper bound on the logarithm of the probability
-    """
-    d = lower.shape[1]
-    S, matrix = np.empty((d, d)), np.empty((d, d))
-    nothing = np.empty(0)
-    s, W, F, trial, step, mu = (
-        np.empty(d),
-        np.empty(d),
-        np.empty(d),
-        np.empty(d),
-        np.empty(d),
-        np.empty(d),
-    )
-    for b in range(begin, end):
-        r, low, high, e = rank[b], lower[b], upper[b], slope[b]
-        _square(T[b], S, r)
-        G, gap = _saddle_point(S, nothing, nothing, low, high, s, e, W, F, trial, step, matrix, r)
-        log_bound[b] = min(G + gap, 0.0)
-        for i in range(d):
-            mu[i] = 0.0
-        for i in range(r):
-            for j in range(i):
-                mu[j] += T[b, i, j] * e[i]
-        log_scale[b] = -_half_square(mu, r)
-        for i in range(d):
-            shift = mu[attached[b, i]]
-            for j in range(attached[b, i]):
-                shift += T[b, i, j] * mu[j]
-            low[i] -= shift
-            high[i] -= shift
-        for i in range(r, d):
-            e[i] = 0.0
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def tilt_structured(lower, upper, t, w, own, rank, slope, log_scale, log_bound, begin, end):
     """Tilt problems ``begin`` to ``end`` of ``structured_sums``, in O(d) a step.
 
     Parameters
     ----------
+    lower, upper : (B, d) limits, overwritten with those for x
     t, w, rank : as for ``structured_sums``
     own : (B, d) c_i / L_ii**2
-    lower, upper, slope, log_scale, log_bound : as for ``tilt_dense``
+    slope : (B, d) output, see ``structured_sums``
+    log_scale : (B,) output, what logarithms of weights are to be increased by
+    log_bound : (B,) output, upper bound on the logarithm of the probability
     """
     d = lower.shape[1]
     none = np.empty((0, 0))
-    s, W, F, trial, step, mu = (
-        np.empty(d),
-        np.empty(d),
-        np.empty(d),
-        np.empty(d),
-        np.empty(d),
-        np.empty(d),
-    )
+    scale = np.ones(d)
+    work = np.empty((6, d))
+    s, W, mu = work[3], work[4], work[5]
     for b in range(begin, end):
         r, low, high, e = rank[b], lower[b], upper[b], slope[b]
-        G, gap = _saddle_point(none, own[b], t[b], low, high, s, e, W, F, trial, step, none, r)
+        for i in range(d):
+            s[i] = e[i] = 0.0
+        G, gap = saddle_point(
+            none, own[b], t[b], scale, low, high, STEPS, s, e, W, work, none, r
+        )  # fmt: skip
         log_bound[b] = min(G + gap, 0.0)
-        later = 0.0
+        later = total = 0.0
         for j in range(r - 1, -1, -1):
             mu[j] = w[b, j] * later
             later += t[b, j] * e[j]
-        log_scale[b] = -_half_square(mu, r)
+            total += mu[j] * mu[j]
+        log_scale[b] = -0.5 * total
         before = 0.0
         for i in range(r):
             shift = mu[i] + t[b, i] * before
             before += w[b, i] * mu[i]
             low[i] -= shift
             high[i] -= shift
-        for i in range(r, d):
-            e[i] = 0.0

@@ -4,8 +4,8 @@ from functools import partial
 
 import numpy as np
 
+from mvnorth._cpu.curved_tilting import tilt_dense
 from mvnorth._cpu.genz import PANEL, genz_sums
-from mvnorth._cpu.tilting import tilt_dense
 from mvnorth._linalg.reorder import reorder
 from mvnorth._methods.lattice_rule import (
     CORNER,
@@ -18,6 +18,7 @@ from mvnorth._problem import Budget, Estimate, Problems
 from mvnorth._threads import run_items
 
 _CHUNK = 2**22  # entries of T at a time: 32 MB
+_ROUNDS = 5  # of second-order tilting
 
 
 def solve(problems: Problems, budget: Budget, seed: int, tilted: bool) -> Estimate:
@@ -51,10 +52,10 @@ def _solve_chunk(problems: Problems, budget: Budget, seed: int, tilted: bool) ->
     ordered = (T, lower, upper, rank, attached)
     order = partial(reorder, problems.factor, problems.singular, *ordered)
     run_items(order, size, size * d * d * (d + 30) * 4e-10)
-    system = (*ordered, np.zeros((size, d)))
+    system = (*ordered, np.zeros((size, d)), np.zeros((size, d)))
     if tilted:
         tilt = Tilt.empty(size)
-        saddle = partial(tilt_dense, *system, tilt.log_scale, tilt.log_bound)
+        saddle = partial(tilt_dense, *system, _ROUNDS, tilt.log_scale, tilt.log_bound)
         run_items(saddle, size, size * d * (d * d * 2e-9 + 1e-6))
     corner = np.where((rank <= 1) | ~T.any(axis=(1, 2)), 0.0, CORNER)  # a constant has none
 

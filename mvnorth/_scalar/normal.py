@@ -152,14 +152,14 @@ def quantile_central(q: float, w: float) -> float:
     return math.copysign(math.sqrt(w * a / b), q)
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@njit(fastmath=FAST, forceinline=True, error_model="numpy")
 def quantile_tail(q: float, w: float) -> float:
     """Like ``quantile_central``, for w > QUANTILE_W_MAX: Newton's method on log Phi.
 
     The start errs by less than 0.01, each step squares the error and divides it by 2|y|.
     """
     target = w + _LOG_4  # -log of the smaller side; the other side is 1 to rounding
-    z = math.sqrt(2.0 * target - _LOG_4_PI - math.log(target))
+    z = math.sqrt(2.0 * target - _LOG_4_PI - log_scaled(target, 0.0))
     for _ in range(3):
         ratio = tail_ratio(z)
         z += (target - 0.5 * z * z + log_scaled(ratio, 0.0)) * ratio * _SQRT_2_PI
