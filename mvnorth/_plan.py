@@ -3,7 +3,7 @@
 Coordinates without limits, or without variance, drop out.  What is left falls apart into blocks
 of coordinates that are independent of each other.  A block of one or two has a closed form; one
 with a single common factor is integrated over that; any other block of three has a closed form,
-and what is then left, or too close to singular, is integrated by Genz's method.
+and what is then left, or too close to singular, is integrated by Genz's method in tilted variables.
 """
 
 from collections.abc import Iterator
@@ -37,10 +37,10 @@ def attempts(d: int, method: str, factored: bool) -> tuple[str, ...]:
     if method != "auto":
         return (method,)
     if d > CLOSED_FORM_MAX:
-        return ("quadrature", "genz")
+        return ("quadrature", "tilting")
     if factored or d == CLOSED_FORM_MAX:
-        return ("quadrature", "closed_form", "genz")
-    return ("closed_form", "quadrature", "genz")
+        return ("quadrature", "closed_form", "tilting")
+    return ("closed_form", "quadrature", "tilting")
 
 
 @dataclass(frozen=True)

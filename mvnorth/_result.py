@@ -30,6 +30,8 @@ class OrthantResult:
     log_prob : its logarithm
     error : bound on the absolute error of ``prob`` at about 99 % confidence; at most 1
     rel_error : bound on the relative error at the same confidence; infinite if nothing is known
+    log_bound : what ``log_prob`` cannot exceed, certainly: the value at the saddle point where
+        tilting was used, 0 for other methods
     n : integration points used; 0 for a closed form
     method : what computed it, such as "genz"; several for a problem of several blocks
     status : a ``Status``
@@ -40,6 +42,7 @@ class OrthantResult:
     log_prob: Any
     error: Any
     rel_error: Any
+    log_bound: Any
     n: Any
     method: Any
     status: Any
@@ -188,6 +191,7 @@ def wrap(
         log_prob=shaped(_finite(estimate.log_prob, dtype)),
         error=shaped(error),
         rel_error=shaped(estimate.rel_error),
+        log_bound=shaped(estimate.log_bound),
         n=shaped(estimate.n),
         method=shaped(methods),
         status=shaped(status) if shape else Status(int(status[0])),

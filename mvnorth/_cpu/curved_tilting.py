@@ -138,7 +138,10 @@ def _reaches(G, W, spread, H, reach, d):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _place(T, G, scale, tau, attached, e, low, high, slope, curve, work, d, r):
-    """Limits, slopes and curves for ``genz_sums``; returns the scale of its weights."""
+    """Limits, slopes and curves for ``genz_sums``.
+
+    Returns the logarithm that scales its weights, and the size of the terms in it.
+    """
     a, y = work[0], work[1]
     for i in range(r):
         a[i] = scale[i] * e[i]
@@ -146,7 +149,7 @@ def _place(T, G, scale, tau, attached, e, low, high, slope, curve, work, d, r):
     for i in range(r):
         for j in range(i):
             y[j] += T[i, j] * a[i]
-    log_scale = 0.0
+    log_scale = size = 0.0
     for i in range(d):
         own = attached[i]
         path = y[own]
@@ -162,15 +165,27 @@ def _place(T, G, scale, tau, attached, e, low, high, slope, curve, work, d, r):
             k = tau[i] / (scale[i] * scale[i] + tau[i])
             slope[i] = e[i] + k * centre
             curve[i] = 0.5 * k
-            log_scale += centre * (e[i] + 0.5 * k * centre)
-            log_scale += 0.5 * (e[i] * e[i] - a[i] * path) - math.log(scale[i])
-    return log_scale
+            linear = centre * (e[i] + 0.5 * k * centre)
+            quadratic = 0.5 * (e[i] * e[i] - a[i] * path)
+            log_scale += linear + quadratic - math.log(scale[i])
+            size += abs(linear) + abs(quadratic)
+    return log_scale, size
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _usable(e, scale, tau, d):
+    """False for numbers that are too large or not numbers."""
+    total = 0.0
+    for i in range(d):
+        total += abs(e[i]) + scale[i] + tau[i]
+    return total < 1e100
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def tilt_dense(
-    T, lower, upper, rank, attached, slope, curve, rounds, log_scale, log_bound, begin, end
-):
+    T, lower, upper, rank, attached, slope, curve, rounds, log_scale, rounding, log_bound,
+    begin, end,
+):  # fmt: skip
     """Tilt problems ``begin`` to ``end`` of ``genz_sums``.
 
     Rows tied to others do not take part: without them the bound is that of a larger set.
@@ -183,6 +198,7 @@ def tilt_dense(
     slope, curve : (B, d) output
     rounds : updates of tau, at most; 0 for exponential tilting
     log_scale : (B,) output, what logarithms of weights are to be increased by
+    rounding : (B,) output, bound on the rounding error of that and of the weights' logarithms
     log_bound : (B,) output, upper bound on the logarithm of the probability
     """
     d = lower.shape[1]
@@ -200,7 +216,7 @@ def tilt_dense(
         bound, gap = saddle_point(
             S, nothing, nothing, scale, low, high, STEPS, s, e, W, work, matrix, r
         )  # fmt: skip
-        log_bound[b] = min(bound + gap, 0.0)
+        log_bound[b] = min(bound + gap, 0.0) if gap < np.inf else 0.0
         _look_ahead(T[b], tau, J, r)
         for _ in range(rounds):
             _new_factor(T[b], J, scale, own, G, r)
@@ -222,10 +238,16 @@ def tilt_dense(
             )  # fmt: skip
             if change < _SETTLED:
                 break
+        if not _usable(e, scale, tau, r):  # numbers too large: weights without a tilt
+            for i in range(r):
+                e[i] = tau[i] = 0.0
+                scale[i] = 1.0
+            _look_ahead(T[b], tau, J, r)
         _new_factor(T[b], J, scale, own, G, d)
-        log_scale[b] = _place(
+        log_scale[b], size = _place(
             T[b], G, scale, tau, own, e, low, high, slope[b], curve[b], work, d, r
         )  # fmt: skip
+        rounding[b] = 1e-15 * size
         for i in range(d):
             for j in range(own[i]):
                 T[b, i, j] = G[i, j]

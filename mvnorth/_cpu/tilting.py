@@ -133,7 +133,7 @@ def _direction(S, own, load, scale, W, F, matrix, step, d):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _evaluate(S, own, load, scale, lower, upper, s, e, W, F, d):
     """e, W and F = (R S R - I) e - s at s; returns G and the size of the terms in it."""
-    G = size = 0.0
+    G, size = 0.0, float(d)  # log Phi of a large number is known to rounding of 1
     for i in range(d):
         low, high = scale[i] * lower[i] - s[i], scale[i] * upper[i] - s[i]
         log_prob, mean, variance = _interval_moments(low, high)
@@ -179,7 +179,9 @@ def saddle_point(S, own, load, scale, lower, upper, steps, s, e, W, work, matrix
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def tilt_structured(lower, upper, t, w, own, rank, slope, log_scale, log_bound, begin, end):
+def tilt_structured(
+    lower, upper, t, w, own, rank, slope, log_scale, rounding, log_bound, begin, end
+):
     """Tilt problems ``begin`` to ``end`` of ``structured_sums``, in O(d) a step.
 
     Parameters
@@ -189,6 +191,7 @@ def tilt_structured(lower, upper, t, w, own, rank, slope, log_scale, log_bound, 
     own : (B, d) c_i / L_ii**2
     slope : (B, d) output, see ``structured_sums``
     log_scale : (B,) output, what logarithms of weights are to be increased by
+    rounding : (B,) output, bound on the rounding error of that and of the weights' logarithms
     log_bound : (B,) output, upper bound on the logarithm of the probability
     """
     d = lower.shape[1]
@@ -203,13 +206,14 @@ def tilt_structured(lower, upper, t, w, own, rank, slope, log_scale, log_bound, 
         G, gap = saddle_point(
             none, own[b], t[b], scale, low, high, STEPS, s, e, W, work, none, r
         )  # fmt: skip
-        log_bound[b] = min(G + gap, 0.0)
+        log_bound[b] = min(G + gap, 0.0) if gap < np.inf else 0.0
         later = total = 0.0
         for j in range(r - 1, -1, -1):
             mu[j] = w[b, j] * later
             later += t[b, j] * e[j]
             total += mu[j] * mu[j]
         log_scale[b] = -0.5 * total
+        rounding[b] = 1e-15 * total
         before = 0.0
         for i in range(r):
             shift = mu[i] + t[b, i] * before

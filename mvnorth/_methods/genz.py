@@ -55,7 +55,7 @@ def _solve_chunk(problems: Problems, budget: Budget, seed: int, tilted: bool) ->
     system = (*ordered, np.zeros((size, d)), np.zeros((size, d)))
     if tilted:
         tilt = Tilt.empty(size)
-        saddle = partial(tilt_dense, *system, _ROUNDS, tilt.log_scale, tilt.log_bound)
+        saddle = partial(tilt_dense, *system, _ROUNDS, *tilt.outputs)
         run_items(saddle, size, size * d * (d * d * 2e-9 + 1e-6))
     corner = np.where((rank <= 1) | ~T.any(axis=(1, 2)), 0.0, CORNER)  # a constant has none
 

@@ -70,22 +70,27 @@ class Tilt:
     Attributes
     ----------
     log_scale : (B,) what logarithms of weights are to be increased by
+    rounding : (B,) bound on the rounding error of logarithms of weights
     log_bound : (B,) upper bound on the logarithm of the probability
     """
 
     log_scale: np.ndarray
+    rounding: np.ndarray
     log_bound: np.ndarray
 
     @classmethod
     def empty(cls, size: int) -> "Tilt":
-        return cls(np.empty(size), np.empty(size))
+        return cls(np.empty(size), np.empty(size), np.empty(size))
+
+    @property
+    def outputs(self) -> tuple[np.ndarray, ...]:
+        return self.log_scale, self.rounding, self.log_bound
 
     def scaled(self, mean_weights: Estimate) -> Estimate:
         """The probabilities, from the mean weights."""
-        rounding = 1e-15 * np.abs(self.log_scale)
         return Estimate(
             mean_weights.log_prob + self.log_scale,
-            mean_weights.rel_error + rounding,
+            mean_weights.rel_error + self.rounding,
             mean_weights.n,
             self.log_bound,
         )

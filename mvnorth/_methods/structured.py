@@ -82,7 +82,7 @@ class System:
         slope = np.empty_like(self.slope)
         own = self.c / self.diag**2
         limits = (lower, upper, self.t, self.w, own, self.rank)
-        kernel = partial(tilt_structured, *limits, slope, tilt.log_scale, tilt.log_bound)
+        kernel = partial(tilt_structured, *limits, slope, *tilt.outputs)
         run_items(kernel, len(own), own.size * 1e-6)
         return replace(self, lower=lower, upper=upper, slope=slope), tilt
 
