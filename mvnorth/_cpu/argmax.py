@@ -256,15 +256,69 @@ def argmax(mu, sigma, single, out, begin, end):
             )
 
 
+@njit(**INNER)
+def _set_apart(mu, sigma, k, out, near):
+    """The places left for scores that are neither surely among the k largest nor surely not.
+
+    Scores fall into groups whose ranges do not meet.  Those of groups above the one with the k-th
+    place have probability 1, those below 0; ``near`` gets the means of that one group, minus
+    infinity for all others.  Positions within a group are known to rounding of its own width.
+    """
+    upper = mu + REACH * sigma
+    order = np.argsort(-upper)
+    finite = np.count_nonzero(mu > -np.inf)
+    for i in range(mu.size):
+        near[i] = -np.inf
+        out[i] = 0.0
+    if finite <= k:
+        for j in range(mu.size):
+            share = (k - finite) / max(mu.size - finite, 1)
+            out[order[j]] = 1.0 if j < finite else share
+        return 0
+    begin, end = 0, 0
+    while end < k:
+        begin = end
+        low = np.inf
+        while end < finite and (end == begin or upper[order[end]] >= low):
+            low = min(low, mu[order[end]] - REACH * sigma[order[end]])
+            end += 1
+    for j in range(end):
+        if end == k or j < begin:
+            out[order[j]] = 1.0
+        else:
+            near[order[j]] = mu[order[j]]
+    return 0 if end == k else k - begin
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def topk(mu, sigma, k, single, out, begin, end):
     """Probabilities of rows [begin, end) that each score is among the k > 1 largest.
 
     O(QCk) a row.  Parameters as for ``argmax``.
     """
-    work = allocate(mu.shape[1], FIRST_ORDER)
-    pair, chain = allocate_chain(mu.shape[1], k)
+    d = mu.shape[1]
+    work = allocate(d, FIRST_ORDER)
+    pair, chain = allocate_chain(d, k)
+    near, inside = np.empty(d), np.empty(d)
     for b in range(begin, end):
         deviations = sigma[0 if sigma.shape[0] == 1 else b]
-        live, origin, unit, widest = load(work.row, mu[b], deviations, k)
-        panels(work, pair, chain, mu[b], deviations, live, origin, unit, widest, k, single, out[b])
+        left = _set_apart(mu[b], deviations, k, out[b], near)
+        if left:
+            live, origin, unit, widest = load(work.row, near, deviations, left)
+            panels(
+                work,
+                pair,
+                chain,
+                near,
+                deviations,
+                live,
+                origin,
+                unit,
+                widest,
+                left,
+                single,
+                inside,
+            )
+            for i in range(d):
+                if near[i] > -np.inf:
+                    out[b, i] = inside[i]

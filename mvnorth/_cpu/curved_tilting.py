@@ -34,6 +34,7 @@ from mvnorth._linalg.cholesky import SUMS
 from mvnorth._linalg.reorder import log_interval
 
 _LOG_RARE = math.log(3e-5)
+_EPS = 2.0**-52
 _LOG_4_PI = math.log(4.0 * math.pi)
 _SETTLED = 0.05  # relative change of lambda
 _PATH_STEPS = 3  # of Newton's method for each tau
@@ -137,10 +138,12 @@ def _reaches(G, W, spread, H, reach, d):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _place(T, G, scale, tau, attached, e, low, high, slope, curve, work, d, r):
+def _place(T, G, scale, tau, attached, e, singular, low, high, slope, curve, work, d, r):
     """Limits, slopes and curves for ``genz_sums``.
 
-    Returns the logarithm that scales its weights, and the size of the terms in it.
+    Returns the logarithm that scales its weights, and a bound on its rounding error: of the terms
+    in it; of rows of the factor, in units of their norms, times d log P / d limit; and of the
+    covariance it came from.
     """
     a, y = work[0], work[1]
     for i in range(r):
@@ -149,14 +152,15 @@ def _place(T, G, scale, tau, attached, e, low, high, slope, curve, work, d, r):
     for i in range(r):
         for j in range(i):
             y[j] += T[i, j] * a[i]
-    log_scale = size = 0.0
+    log_scale = size = leverage = distance = 0.0
     for i in range(d):
         own = attached[i]
         path = y[own]
-        centre = 0.0
+        centre, norm = 0.0, 1.0
         for j in range(own):
             path += T[i, j] * y[j]
             centre += G[i, j] * e[j]
+            norm += T[i, j] * T[i, j]
         shift = centre + e[own] - scale[own] * path
         low[i] = scale[own] * low[i] + shift
         high[i] = scale[own] * high[i] + shift
@@ -169,7 +173,11 @@ def _place(T, G, scale, tau, attached, e, low, high, slope, curve, work, d, r):
             quadratic = 0.5 * (e[i] * e[i] - a[i] * path)
             log_scale += linear + quadratic - math.log(scale[i])
             size += abs(linear) + abs(quadratic)
-    return log_scale, size
+            leverage += abs(a[i]) * math.sqrt(norm)
+            distance += y[i] * y[i]
+    of_rows = 2.0 * _EPS * math.sqrt(r * distance)
+    of_covariance = 0.25 * singular * singular / d * leverage
+    return log_scale, 4.0 * _EPS * size + leverage * (of_rows + of_covariance)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -183,8 +191,8 @@ def _usable(e, scale, tau, d):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def tilt_dense(
-    T, lower, upper, rank, attached, slope, curve, rounds, log_scale, rounding, log_bound,
-    begin, end,
+    T, lower, upper, rank, attached, slope, curve, singular, rounds, log_scale, rounding,
+    log_bound, begin, end,
 ):  # fmt: skip
     """Tilt problems ``begin`` to ``end`` of ``genz_sums``.
 
@@ -196,6 +204,7 @@ def tilt_dense(
     lower, upper : (B, d) limits, overwritten with those for x
     rank, attached : as for ``genz_sums``
     slope, curve : (B, d) output
+    singular : rounding level of rows of the factor, see ``Problems``
     rounds : updates of tau, at most; 0 for exponential tilting
     log_scale : (B,) output, what logarithms of weights are to be increased by
     rounding : (B,) output, bound on the rounding error of that and of the weights' logarithms
@@ -244,10 +253,9 @@ def tilt_dense(
                 scale[i] = 1.0
             _look_ahead(T[b], tau, J, r)
         _new_factor(T[b], J, scale, own, G, d)
-        log_scale[b], size = _place(
-            T[b], G, scale, tau, own, e, low, high, slope[b], curve[b], work, d, r
+        log_scale[b], rounding[b] = _place(
+            T[b], G, scale, tau, own, e, singular, low, high, slope[b], curve[b], work, d, r
         )  # fmt: skip
-        rounding[b] = 1e-15 * size
         for i in range(d):
             for j in range(own[i]):
                 T[b, i, j] = G[i, j]

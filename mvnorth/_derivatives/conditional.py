@@ -38,13 +38,13 @@ def solve(
     if wrt != ("m",):
         raise ValueError(f"conditional derivatives are those in 'm' alone, got {wrt!r}")
     budget = fixed_points(n)
-    estimate = structured.solve(problems, budget, seed, False)
+    estimate = structured.solve(problems, budget, seed)
     size, d = problems.upper.shape
     chunk = max(1, _CHUNK // max(d, 1))
     conditional = Estimate.concatenate(
         [
             structured.solve(
-                _given_zero(problems, np.arange(k, min(k + chunk, size * d))), budget, seed, False
+                _given_zero(problems, np.arange(k, min(k + chunk, size * d))), budget, seed
             )
             for k in range(0, size * d, chunk)
         ]

@@ -21,7 +21,7 @@ _CHUNK = 2**22  # entries of T at a time: 32 MB
 _ROUNDS = 5  # of second-order tilting
 
 
-def solve(problems: Problems, budget: Budget, seed: int, tilted: bool) -> Estimate:
+def solve(problems: Problems, budget: Budget, seed: int, tilted: bool = False) -> Estimate:
     """Probabilities of ``problems`` by Genz's method, or that of tilted variables."""
     chunk = max(1, _CHUNK // _padded(problems.d) ** 2)
     return Estimate.concatenate(
@@ -41,7 +41,7 @@ def _first_level(d: int) -> int:
     return max(7, int(np.ceil(np.log2(2 * d))))
 
 
-def _solve_chunk(problems: Problems, budget: Budget, seed: int, tilted: bool) -> Estimate:
+def _solve_chunk(problems: Problems, budget: Budget, seed: int, tilted: bool = False) -> Estimate:
     size, d = problems.lower.shape
     padded = _padded(d)
     lower, upper = problems.lower.copy(), problems.upper.copy()
@@ -55,7 +55,7 @@ def _solve_chunk(problems: Problems, budget: Budget, seed: int, tilted: bool) ->
     system = (*ordered, np.zeros((size, d)), np.zeros((size, d)))
     if tilted:
         tilt = Tilt.empty(size)
-        saddle = partial(tilt_dense, *system, _ROUNDS, *tilt.outputs)
+        saddle = partial(tilt_dense, *system, problems.singular, _ROUNDS, *tilt.outputs)
         run_items(saddle, size, size * d * (d * d * 2e-9 + 1e-6))
     corner = np.where((rank <= 1) | ~T.any(axis=(1, 2)), 0.0, CORNER)  # a constant has none
 

@@ -91,7 +91,7 @@ class System:
         return self.lower, self.upper, self.t, self.w, self.rank, self.slope
 
 
-def solve(problems: OneFactorProblems, budget: Budget, seed: int, tilted: bool) -> Estimate:
+def solve(problems: OneFactorProblems, budget: Budget, seed: int, tilted: bool = False) -> Estimate:
     """Probabilities of ``problems`` by Genz's method with the structured Cholesky factor."""
     system = System.of(problems)
     if tilted:

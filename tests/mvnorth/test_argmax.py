@@ -215,6 +215,21 @@ def test_any_numbers(classes, k):
         assert ((p >= 0.0) & (p <= 1.0)).all()
 
 
+@pytest.mark.parametrize("sigma", [1.0, 1e-8, 1e-20, 1e-100, 1e-107])
+def test_scores_many_deviations_apart(sigma):
+    """Ranks that are certain, however small deviations are against the gaps."""
+    mu = np.array([0.0, 300.0, -np.inf, 200.0, 200.0])
+    deviations = sigma * np.array([1.0, 1e-5, 0.0, 1.0, 1.0])
+    for k, expected in [
+        (1, [0, 1, 0, 0, 0]),
+        (2, [0, 1, 0, 0.5, 0.5]),
+        (3, [0, 1, 0, 1, 1]),
+        (4, [1, 1, 0, 1, 1]),
+    ]:
+        found = prob_topk(mu, deviations, k)
+        assert found == pytest.approx(np.array(expected, dtype=float), abs=1e-14)
+
+
 def test_shift_and_scale():
     mu, sigma = RNG.normal(size=(5, 30)), RNG.uniform(0.5, 2.0, (5, 30))
     p, q = prob_argmax(mu, sigma), prob_topk(mu, sigma, 4)

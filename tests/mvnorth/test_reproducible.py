@@ -12,7 +12,7 @@ import mvnorth
 from mvnorth import _threads
 from mvnorth._methods import genz
 
-FIELDS = ("prob", "log_prob", "error", "rel_error", "n", "method", "status")
+FIELDS = ("prob", "log_prob", "error", "rel_error", "log_bound", "n", "method", "status")
 
 
 @pytest.fixture(autouse=True)
