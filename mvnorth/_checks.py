@@ -7,11 +7,10 @@ from numpy.typing import ArrayLike
 
 from mvnorth._arguments import real_array, square, vector
 from mvnorth._linalg.blocks import connected_blocks
-from mvnorth._problem import OneFactorProblems, Problems
+from mvnorth._problem import DRAW_REACH, OneFactorProblems, Problems
 from mvnorth.covariance import OneFactor
 
 _EPS = float(np.finfo(np.float64).eps)
-REACH = 1e7  # beyond it neighbouring numbers are farther apart than what is to be drawn
 
 
 def _precision(value: ArrayLike) -> float:
@@ -255,11 +254,11 @@ def within_reach(problems: Problems | OneFactorProblems) -> None:
     else:
         deviation = np.sqrt(np.sum(problems.factor**2, axis=2))
     farthest = np.maximum(-problems.upper, problems.lower)
-    beyond = (farthest > REACH * deviation) & (deviation > 0.0)
+    beyond = (farthest > DRAW_REACH * deviation) & (deviation > 0.0)
     if beyond.any():
-        row, column = np.argwhere(beyond)[0]
+        column = np.argwhere(beyond)[0, 1]
         raise ValueError(
-            f"limits must lie within {REACH:g} standard deviations of the mean to be drawn "
+            f"limits must lie within {DRAW_REACH:g} standard deviations of the mean to be drawn "
             f"between; that of coordinate {column} does not"
         )
 

@@ -135,7 +135,7 @@ def _sample(
     _checks.within_reach(problems)
     from mvnorth._methods.rejection import Target, sample  # numba is imported with the first call
 
-    factored = isinstance(problems, OneFactorProblems)
-    step = np.full(centre.shape, sign) * (1.0 if factored else problems.scale)
+    scale = 1.0 if isinstance(problems, OneFactorProblems) else problems.scale
+    step = np.full(centre.shape, sign) * scale
     found = sample(problems, Target(*limits, centre, step), count, most, start)
     return wrap_sample(found.draws, found.acceptance, found.proposals, found.log_bound, shape)

@@ -33,7 +33,7 @@ def _log_density(lower, upper, scale, v, z):
         low, high = (lower[i] - v[i] * z) * scale[i], (upper[i] - v[i] * z) * scale[i]
         if low > -np.inf and high < np.inf:
             log_prob, mean, variance = interval_moments(low, high)
-            lost = 1.0 - variance
+            lost = 1.0 - variance if variance <= 1.0 else 1.0  # NaN far out
         elif low > -np.inf or high < np.inf:
             limit = high if high < np.inf else -low
             ratio = mills(limit)
@@ -117,7 +117,7 @@ def _measure(knots, pieces, count, top):
     where = 0
     before = 0.0  # what the piece before has right of its knot
     for k in range(count):
-        height = math.exp(knots[F, k] - top)
+        height = knots[F, k] - top
         slope = knots[G, k]
         # From the knot to either end, by what is there.
         left, right = knots[X, k] - pieces[LEFT, k], pieces[RIGHT, k] - knots[X, k]
@@ -141,10 +141,10 @@ def _measure(knots, pieces, count, top):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _side(height, width, slope):
-    """Integral of height exp(-slope x) over 0 <= x <= width, for any sign of ``slope``."""
+    """Integral of exp(height - slope x) over 0 <= x <= width, for any sign of ``slope``."""
     if slope >= 0.0:
-        return height * _exponential(width, slope)
-    return height * math.exp(-slope * width) * _exponential(width, -slope)
+        return math.exp(height) * _exponential(width, slope)
+    return math.exp(height - slope * width) * _exponential(width, -slope)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

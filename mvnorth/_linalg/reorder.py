@@ -126,7 +126,8 @@ def reorder(factor, singular, T, lower, upper, rank, attached, order, diagonal, 
         the rows of T
     rank, attached : (B,), (B, d) output, see ``genz_sums``
     order : (B, d) output, which row of the problem comes where
-    diagonal : (B, d) output, what rows of unit norm (mirrored, if upper is infinite) were divided by
+    diagonal : (B, d) output, what that row, of unit norm and mirrored if its upper limit is
+        infinite, was divided by
     """
     d = lower.shape[1]
     A = np.empty((d, factor.shape[2]))

@@ -19,14 +19,15 @@ from mvnorth._cpu.rejection import accept
 from mvnorth._cpu.tilting import tilt_dense
 from mvnorth._linalg.blocks import connected_blocks
 from mvnorth._linalg.reorder import reorder
-from mvnorth._problem import OneFactorProblems, Problems
+from mvnorth._problem import DRAW_REACH, OneFactorProblems, Problems
 from mvnorth._result import AcceptanceError
 from mvnorth._run import with_one_factor
 from mvnorth._threads import run_items
 
 _PART_BLOCKS = 8  # of proposals, with one stream of random numbers
 _COORDINATES = 2048  # whose random numbers are in memory at a time
-_PILOT = 16  # parts, after which the mean share of proposals says what to expect
+_FIRST_PARTS = 16  # at most
+_PILOT, _PATIENCE = 2**14, 2**20  # proposals after which the mean of shares is believed
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,11 @@ def sample(
         draws[row] = target.centre[row]  # coordinates without variance
         for number, block in enumerate(blocks):
             source = _proposals(problems, row, block, target.places(row, block))
+            if not source.log_bound > -0.5 * DRAW_REACH**2:
+                raise ValueError(
+                    "there is nothing to draw in double precision: limits contradict each other, "
+                    f"or the probability is below exp({-0.5 * DRAW_REACH**2:.1g})"
+                )
             limit = 2 * 10**9 // len(block) if most is None else most
             found, rate, used = _collect(source, size, limit, key, (number, row))
             draws[row][:, block] = found
@@ -125,7 +131,7 @@ def _collect(
     found: list[np.ndarray] = []
     have = done = 0
     shares = 0.0
-    parts = min(-(-size // source.each), _PILOT)
+    parts = min(-(-size // source.each), _FIRST_PARTS)
     while True:
         parts = min(parts, max(1, -(-limit // source.each) - done))
         results: list[tuple[np.ndarray, float]] = [(np.empty(0), 0.0)] * parts
@@ -143,18 +149,17 @@ def _collect(
         proposals = done * source.each
         if have >= size:
             return np.concatenate(found)[:size], have / proposals, proposals
-        _give_up_if_hopeless(have, shares, proposals, size, limit, parts)
+        _give_up_if_hopeless(have, shares, proposals, size, limit)
         parts = done if have < 10 else int(1.1 * (size - have) * done / have) + 1
         parts = min(parts, 4 * done)
 
 
-def _give_up_if_hopeless(
-    have: int, shares: float, proposals: int, size: int, limit: int, parts: int
-) -> None:
+def _give_up_if_hopeless(have: int, shares: float, proposals: int, size: int, limit: int) -> None:
     at_best = (have + 3.0 * math.sqrt(have) + 5.0) / proposals
     expected = shares / proposals
     hopeless = proposals >= limit or size > limit * at_best
-    if parts >= _PILOT or proposals > _PILOT * _PART_BLOCKS * BLOCK:
+    # Shares say what to expect long before anything is accepted, unless all of them are zero.
+    if proposals >= (_PILOT if shares > 0.0 else _PATIENCE):
         hopeless = hopeless or size > 30.0 * limit * expected
     if not hopeless:
         return
@@ -240,7 +245,7 @@ class FactorProposals:
         self._places = places
         self._knots, self._pieces = np.empty((3, KNOTS)), np.empty((3, KNOTS))
         self._count, bound, _ = set_knots(*self._system, self._knots, self._pieces)
-        self.log_bound = min(float(bound), 0.0)
+        self.log_bound = float(bound)
         self.d = problem.d
         self._blocks = _PART_BLOCKS if self.d <= _COORDINATES else 1
         self.each = self._blocks * BLOCK
