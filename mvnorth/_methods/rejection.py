@@ -171,7 +171,7 @@ def _give_up_if_hopeless(have: int, shares: float, proposals: int, size: int, li
         )
     raise AcceptanceError(
         f"{have} of {proposals} proposals were accepted, and the expected share is {expected:.1e}: "
-        f"{size} draws would take about {size / expected:.1e} proposals, more than "
+        f"{size} draw{'s' * (size > 1)} would take about {size / expected:.1e} proposals, more than "
         f"max_proposals={limit}; ask for fewer draws, raise max_proposals if you can wait, give "
         "the covariance as a OneFactor if it is diag(c) + v v^T, or draw dependent samples with a "
         "Markov chain (Gibbs or Hamiltonian Monte Carlo)",
