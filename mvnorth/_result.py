@@ -119,7 +119,7 @@ class OrthantSample:
 class AcceptanceError(RuntimeError):
     """Too few proposals are accepted for the draws asked for; ``acceptance`` is the share."""
 
-    def __init__(self, message: str, acceptance: float) -> None:
+    def __init__(self, message: str, acceptance: float = 0.0) -> None:
         super().__init__(message)
         self.acceptance = acceptance
 

@@ -67,6 +67,7 @@ class _Proposals(Protocol):
     log_bound: float
     each: int  # proposals a part
     cost: float  # seconds a part
+    note: str  # for the message where too few are accepted
 
     def part(self, random: np.random.Generator) -> tuple[np.ndarray, float]:
         """What is accepted of one part of proposals (k, d), and the sum of shares in [0, 1]."""
@@ -149,12 +150,14 @@ def _collect(
         proposals = done * source.each
         if have >= size:
             return np.concatenate(found)[:size], have / proposals, proposals
-        _give_up_if_hopeless(have, shares, proposals, size, limit)
+        _give_up_if_hopeless(have, shares, proposals, size, limit, source.note)
         parts = done if have < 10 else int(1.1 * (size - have) * done / have) + 1
         parts = min(parts, 4 * done)
 
 
-def _give_up_if_hopeless(have: int, shares: float, proposals: int, size: int, limit: int) -> None:
+def _give_up_if_hopeless(
+    have: int, shares: float, proposals: int, size: int, limit: int, note: str
+) -> None:
     at_best = (have + 3.0 * math.sqrt(have) + 5.0) / proposals
     expected = shares / proposals
     hopeless = proposals >= limit or size > limit * at_best
@@ -170,11 +173,11 @@ def _give_up_if_hopeless(have: int, shares: float, proposals: int, size: int, li
             0.0,
         )
     raise AcceptanceError(
-        f"{have} of {proposals} proposals were accepted, and the expected share is {expected:.1e}: "
-        f"{size} draw{'s' * (size > 1)} would take about {size / expected:.1e} proposals, more than "
-        f"max_proposals={limit}; ask for fewer draws, raise max_proposals if you can wait, give "
-        "the covariance as a OneFactor if it is diag(c) + v v^T, or draw dependent samples with a "
-        "Markov chain (Gibbs or Hamiltonian Monte Carlo)",
+        f"{have} of {proposals} proposals were accepted{note}, and the expected share is "
+        f"{expected:.1e}: {size} draw{'s' * (size > 1)} would take about {size / expected:.1e} "
+        f"proposals, more than max_proposals={limit}; ask for fewer draws, raise max_proposals if "
+        "you can wait, give the covariance as a OneFactor if it is diag(c) + v v^T, or draw "
+        "dependent samples with a Markov chain (Gibbs or Hamiltonian Monte Carlo)",
         expected,
     )
 
@@ -206,6 +209,7 @@ class TiltedProposals:
             mu[:d] = np.einsum("ij,i->j", T[0, :d, :d], slope[0] * (np.arange(d) < rank[0]))
         else:  # nothing to tilt, or no tilt found: weights that are probabilities
             slope[:], scale[:], bound[:] = 0.0, 0.0, 0.0
+        self.note = "" if bound[0] < 0.0 else " (no tilt was found, they are Genz's)"
         self.log_bound = float(bound[0])
         self.each = _PART_BLOCKS * BLOCK
         self.cost = self.each * d * (1e-8 + d * 3e-11)
@@ -233,6 +237,10 @@ class TiltedProposals:
         draws = np.empty((self.each, self.d))
         accepted, shares, largest = accept(*self._system, self._places, u, draws)
         self.largest = max(self.largest, largest)
+        if largest > 1.0 + 1e-6:  # never seen; the draws would not be exact
+            raise AcceptanceError(
+                "a weight exceeds its bound, which is a bug: please report it", 0.0
+            )
         return draws[:accepted].copy(), shares
 
 
@@ -249,6 +257,7 @@ class FactorProposals:
         self.d = problem.d
         self._blocks = _PART_BLOCKS if self.d <= _COORDINATES else 1
         self.each = self._blocks * BLOCK
+        self.note = ""
         self.cost = self.each * self.d * 3e-8
 
     def part(self, random: np.random.Generator) -> tuple[np.ndarray, float]:
