@@ -20,16 +20,25 @@ from mvnorth._api import (
 )
 from mvnorth._argmax import prob_argmax, prob_topk
 from mvnorth._gradients import orthant_grad, orthant_hessian
-from mvnorth._result import OrthantGradient, OrthantResult, Status
+from mvnorth._result import (
+    AcceptanceError,
+    OrthantGradient,
+    OrthantResult,
+    OrthantSample,
+    Status,
+)
+from mvnorth._sampling import sample_box, sample_orthant
 from mvnorth._threads import get_num_threads, set_num_threads
 from mvnorth.covariance import OneFactor, delta_matrix
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AcceptanceError",
     "OneFactor",
     "OrthantGradient",
     "OrthantResult",
+    "OrthantSample",
     "Status",
     "box",
     "box_logprob",
@@ -47,6 +56,8 @@ __all__ = [
     "prob_argmax",
     "prob_topk",
     "qmc",
+    "sample_box",
+    "sample_orthant",
     "set_num_threads",
     "special",
 ]

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from mvnorth._arguments import real_array, square, vector
 from mvnorth._linalg.blocks import connected_blocks
-from mvnorth._problem import OneFactorProblems, Problems
+from mvnorth._problem import DRAW_REACH, OneFactorProblems, Problems
 from mvnorth.covariance import OneFactor
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -245,6 +245,22 @@ def differentiable(problems: OneFactorProblems) -> OneFactorProblems:
     if (problems.upper == -np.inf).any():
         raise ValueError("m must be > -inf for derivatives: with -inf the probability is zero")
     return problems
+
+
+def within_reach(problems: Problems | OneFactorProblems) -> None:
+    """Limits between which there is something to be drawn in double precision."""
+    if isinstance(problems, OneFactorProblems):
+        deviation = np.hypot(np.sqrt(problems.c), problems.v)
+    else:
+        deviation = np.sqrt(np.sum(problems.factor**2, axis=2))
+    farthest = np.maximum(-problems.upper, problems.lower)
+    beyond = (farthest > DRAW_REACH * deviation) & (deviation > 0.0)
+    if beyond.any():
+        column = np.argwhere(beyond)[0, 1]
+        raise ValueError(
+            f"limits must lie within {DRAW_REACH:g} standard deviations of the mean to be drawn "
+            f"between; that of coordinate {column} does not"
+        )
 
 
 def like_rows(name: str, value: ArrayLike, batch: tuple[int, ...], d: int) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 MAX_POINTS = 2**20  # where the tolerance decides and nobody said otherwise
+DRAW_REACH = 1e7  # deviations, beyond which numbers are too far apart for draws
 
 
 @dataclass(frozen=True)

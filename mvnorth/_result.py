@@ -91,6 +91,42 @@ class OrthantGradient:
     grad_v_error: Any = None
 
 
+@dataclass(frozen=True, repr=False, eq=False)
+class OrthantSample:
+    """Independent draws between limits; ``numpy.asarray`` of it are the draws.
+
+    Attributes
+    ----------
+    draws : ``(..., size, d)``
+    acceptance : share of the proposals that was accepted, ``(...)``; where coordinates fall apart
+        into independent blocks, that of the block with the most proposals
+    proposals : number of proposals, of that block
+    log_bound : upper bound on the logarithm of the probability of the limits; for a single block
+        acceptance * exp(log_bound) is an unbiased estimate of it
+    """
+
+    draws: np.ndarray
+    acceptance: Any
+    proposals: Any
+    log_bound: Any
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.draws, dtype=dtype) if copy else np.asarray(self.draws, dtype=dtype)
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.draws.shape))
+        least = np.min(self.acceptance, initial=1.0)
+        return f"OrthantSample of shape {shape}: {least:.3g} of the proposals accepted"
+
+
+class AcceptanceError(RuntimeError):
+    """Too few proposals are accepted for the draws asked for; ``acceptance`` is the share."""
+
+    def __init__(self, message: str, acceptance: float = 0.0) -> None:
+        super().__init__(message)
+        self.acceptance = acceptance
+
+
 def _asked(tolerance: tuple[float, float] | None) -> str:
     rtol, atol = tolerance or (0.0, 0.0)
     terms = [f"rtol={rtol:g}"] * (rtol > 0 or atol == 0) + [f"atol={atol:g}"] * (atol > 0)
@@ -196,4 +232,24 @@ def wrap(
         method=shaped(methods),
         status=shaped(status) if shape else Status(int(status[0])),
         tolerance=asked,
+    )
+
+
+def wrap_sample(
+    draws: np.ndarray,
+    acceptance: np.ndarray,
+    proposals: np.ndarray,
+    log_bound: np.ndarray,
+    shape: tuple[int, ...],
+) -> OrthantSample:
+    """An ``OrthantSample`` of the batch shape, from rows."""
+
+    def shaped(column: np.ndarray) -> Any:
+        return column.reshape(shape) if shape else column[0].item()
+
+    return OrthantSample(
+        draws.reshape(*shape, *draws.shape[1:]),
+        shaped(acceptance),
+        shaped(proposals),
+        shaped(log_bound),
     )

@@ -35,6 +35,7 @@ from mvnorth._tables.normal import QUANTILE_W_MAX
 
 BLOCK = 128  # samples at a time
 TILE = 4  # rows and columns whose products stay in registers
+WORK = 9  # arrays of BLOCK that ``draw_variable`` works in
 PANEL = 16  # rows whose sums stay in the first-level cache; T is padded to a multiple of it
 
 
@@ -196,65 +197,74 @@ def store_logs(out, total, largest, top):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def start_block(work):
+    """Unit weights, in the work of one block of samples."""
+    fill(work[0], 1.0)
+    fill(work[1], 0.0)
+    fill(work[8], 0.0)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def draw_variable(T, lower, upper, rank, attached, slope, curve, i, tied, work, sums, y):
+    """Draw y[i] of one block of samples from the uniform numbers in work[2].
+
+    ``tied`` is the next row without a variable of its own, to start with ``rank``; returns it as
+    the next variable is to be given it.
+    """
+    weight, power, u, q, w = work[0], work[1], work[2], work[3], work[4]
+    low, high, extra, exponent = work[5], work[6], work[7], work[8]
+    panel = i - i % PANEL
+    if i == panel:
+        for k in range(PANEL):
+            fill(sums[k], 0.0)
+        _subtract_tiles(sums, T, panel, i, min(i + PANEL, rank), y, 0, i)
+    elif i % TILE == 0:
+        _subtract_tiles(sums, T, panel, i, min(panel + PANEL, rank), y, i - TILE, i)
+    acc = sums[i - panel]
+    _subtract_row(acc, T[i], y, i - i % TILE, i)
+    add_parabola(exponent, slope[i], curve[i], acc)
+    if lower[i] == -np.inf and (tied == lower.size or attached[tied] > i):
+        one_sided(acc, upper[i], u, weight, power, q, w, y[i])
+    else:
+        fill(low, -np.inf)
+        fill(high, np.inf)
+        _narrow(low, high, acc, lower[i], upper[i])
+        while tied < lower.size and attached[tied] == i:
+            fill(extra, 0.0)
+            _subtract_row(extra, T[tied], y, 0, i)
+            _narrow(low, high, extra, lower[tied], upper[tied])
+            tied += 1
+        two_sided(low, high, u, weight, power, q, w, y[i])
+    if i % TILE == TILE - 1:
+        renormalise(weight, power)
+    return tied
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def finish_block(work):
+    """Leave the weights in work[0] (mantissa) and work[1] (power of two)."""
+    tilt(work[0], work[1], work[8])
+    renormalise(work[0], work[1])
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _weigh_block(
     T, lower, upper, rank, attached, slope, curve, z, shift, first, stride, work, sums, y
 ):
     """Weights of one block of samples, left in work[0] (mantissa) and work[1] (power of two)."""
-    weight, power, u, q, w = work[0], work[1], work[2], work[3], work[4]
-    low, high, extra, exponent = work[5], work[6], work[7], work[8]
-    fill(weight, 1.0)
-    fill(power, 0.0)
-    fill(exponent, 0.0)
-    tied = rank  # next row without a variable of its own
+    start_block(work)
+    tied = rank
     for i in range(rank):
-        panel = i - i % PANEL
-        if i == panel:
-            for k in range(PANEL):
-                fill(sums[k], 0.0)
-            _subtract_tiles(sums, T, panel, i, min(i + PANEL, rank), y, 0, i)
-        elif i % TILE == 0:
-            _subtract_tiles(sums, T, panel, i, min(panel + PANEL, rank), y, i - TILE, i)
-        acc = sums[i - panel]
-        _subtract_row(acc, T[i], y, i - i % TILE, i)
-        add_parabola(exponent, slope[i], curve[i], acc)
-        lattice(u, z[i], shift[i], first, stride)
-        if lower[i] == -np.inf and (tied == lower.size or attached[tied] > i):
-            one_sided(acc, upper[i], u, weight, power, q, w, y[i])
-        else:
-            fill(low, -np.inf)
-            fill(high, np.inf)
-            _narrow(low, high, acc, lower[i], upper[i])
-            while tied < lower.size and attached[tied] == i:
-                fill(extra, 0.0)
-                _subtract_row(extra, T[tied], y, 0, i)
-                _narrow(low, high, extra, lower[tied], upper[tied])
-                tied += 1
-            two_sided(low, high, u, weight, power, q, w, y[i])
-        if i % TILE == TILE - 1:
-            renormalise(weight, power)
-    tilt(weight, power, exponent)
-    renormalise(weight, power)
+        lattice(work[2], z[i], shift[i], first, stride)
+        tied = draw_variable(T, lower, upper, rank, attached, slope, curve, i, tied, work, sums, y)
+    finish_block(work)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def genz_sums(
-    T,
-    lower,
-    upper,
-    rank,
-    attached,
-    slope,
-    curve,
-    rows,
-    z,
-    shifts,
-    start,
-    stride,
-    points,
-    out,
-    begin,
-    end,
-):
+    T, lower, upper, rank, attached, slope, curve, rows, z, shifts, start, stride, points, out,
+    begin, end,
+):  # fmt: skip
     """Sums of weights over parts of shifted lattices, as logarithms.
 
     Item ``t`` in [begin, end) is part ``t % parts`` of shift ``(t // parts) % R`` of problem
@@ -276,7 +286,7 @@ def genz_sums(
     """
     parts = start.size
     replicates = shifts.shape[0]
-    work = np.empty((9, BLOCK))
+    work = np.empty((WORK, BLOCK))
     sums = np.empty((PANEL, BLOCK))
     y = np.zeros((T.shape[1], BLOCK))
     for item in range(begin, end):

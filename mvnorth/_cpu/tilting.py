@@ -40,7 +40,7 @@ _LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _interval_moments(low: float, high: float) -> tuple[float, float, float]:
+def interval_moments(low: float, high: float) -> tuple[float, float, float]:
     """Log of the probability, mean and variance of a standard normal between two limits.
 
     The mean lies between the limits and the variance in (0, 1], whatever the rounding.
@@ -136,7 +136,7 @@ def _evaluate(S, own, load, scale, lower, upper, s, e, W, F, d):
     G, size = 0.0, float(d)  # log Phi of a large number is known to rounding of 1
     for i in range(d):
         low, high = scale[i] * lower[i] - s[i], scale[i] * upper[i] - s[i]
-        log_prob, mean, variance = _interval_moments(low, high)
+        log_prob, mean, variance = interval_moments(low, high)
         e[i] = mean
         W[i] = max(1.0 - variance, 1e-16)
         G += log_prob

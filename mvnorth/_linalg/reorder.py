@@ -103,17 +103,18 @@ def _next_row(low, high, mean, left, first, singular, one_sided):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _swap(A, low, high, mean, left, i, k):
+def _swap(A, low, high, mean, left, order, i, k):
     for j in range(A.shape[1]):
         A[i, j], A[k, j] = A[k, j], A[i, j]
     low[i], low[k] = low[k], low[i]
     high[i], high[k] = high[k], high[i]
     mean[i], mean[k] = mean[k], mean[i]
     left[i], left[k] = left[k], left[i]
+    order[i], order[k] = order[k], order[i]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def reorder(factor, singular, T, lower, upper, rank, attached, begin, end):
+def reorder(factor, singular, T, lower, upper, rank, attached, order, diagonal, begin, end):
     """Reorder and triangularise problems ``begin`` to ``end``.
 
     Parameters
@@ -124,6 +125,9 @@ def reorder(factor, singular, T, lower, upper, rank, attached, begin, end):
     lower, upper : (B, d) limits of a centred normal, not both infinite; overwritten with those of
         the rows of T
     rank, attached : (B,), (B, d) output, see ``genz_sums``
+    order : (B, d) output, which row of the problem comes where
+    diagonal : (B, d) output, what that row, of unit norm and mirrored if its upper limit is
+        infinite, was divided by
     """
     d = lower.shape[1]
     A = np.empty((d, factor.shape[2]))
@@ -134,12 +138,13 @@ def reorder(factor, singular, T, lower, upper, rank, attached, begin, end):
         one_sided = _load(factor[b if factor.shape[0] > 1 else 0], low, high, A, left)
         for i in range(d):
             mean[i] = 0.0
+            order[b, i] = i
         r = 0
         while r < d:
             best = _next_row(low, high, mean, left, r, singular, one_sided)
             if best < 0:
                 break
-            _swap(A, low, high, mean, left, r, best)
+            _swap(A, low, high, mean, left, order[b], r, best)
             y = _truncated_mean((low[r] - mean[r]) / left[r], (high[r] - mean[r]) / left[r])
             _reflect(A, r, left)
             for k in range(r + 1, d):
@@ -155,15 +160,16 @@ def reorder(factor, singular, T, lower, upper, rank, attached, begin, end):
             k = i
             while k > r and tie[k - 1] > tie[k]:
                 tie[k - 1], tie[k] = tie[k], tie[k - 1]
-                _swap(A, low, high, mean, left, k - 1, k)
+                _swap(A, low, high, mean, left, order[b], k - 1, k)
                 k -= 1
         for i in range(d):
-            diagonal = A[i, tie[i]]
+            pivot = A[i, tie[i]]
+            diagonal[b, i] = pivot
             for j in range(T.shape[2]):
-                T[b, i, j] = A[i, j] / diagonal if j < tie[i] else 0.0
-            low[i] /= diagonal
-            high[i] /= diagonal
-            if diagonal < 0.0:
+                T[b, i, j] = A[i, j] / pivot if j < tie[i] else 0.0
+            low[i] /= pivot
+            high[i] /= pivot
+            if pivot < 0.0:
                 low[i], high[i] = high[i], low[i]
         for i in range(d, T.shape[1]):
             for j in range(T.shape[2]):

@@ -50,7 +50,8 @@ def _solve_chunk(problems: Problems, budget: Budget, seed: int, tilted: bool = F
     attached = np.empty((size, d), dtype=np.int64)
 
     ordered = (T, lower, upper, rank, attached)
-    order = partial(reorder, problems.factor, problems.singular, *ordered)
+    origin = (np.empty_like(attached), np.empty((size, d)))
+    order = partial(reorder, problems.factor, problems.singular, *ordered, *origin)
     run_items(order, size, size * d * d * (d + 30) * 4e-10)
     system = (*ordered, np.zeros((size, d)), np.zeros((size, d)))
     if tilted:

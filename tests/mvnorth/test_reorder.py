@@ -21,8 +21,22 @@ def _reorder(factor, lower, upper, singular=None, padding=0):
     low, high = lower[None].copy(), upper[None].copy()
     rank, attached = np.zeros(1, dtype=np.int64), np.zeros((1, d), dtype=np.int64)
     tied = 8 * d * EPS if singular is None else singular
-    reorder(factor[None].copy(), tied, T, low, high, rank, attached, 0, 1)
+    order, diagonal = np.zeros((1, d), dtype=np.int64), np.zeros((1, d))
+    reorder(factor[None].copy(), tied, T, low, high, rank, attached, order, diagonal, 0, 1)
+    _check_origin(factor, upper, T[0], attached[0], order[0], diagonal[0])
     return T[0], low[0], high[0], int(rank[0]), attached[0]
+
+
+def _check_origin(factor, upper, T, attached, order, diagonal):
+    """The rows of T are those of the factor, up to a rotation: products of any two agree."""
+    d = len(order)
+    assert sorted(order) == list(range(d))
+    rows = factor / np.linalg.norm(factor, axis=1)[:, None]
+    rows = np.where(upper == INF, -1.0, 1.0)[:, None] * rows
+    triangle = T[:d, :d].copy()
+    triangle[np.arange(d), attached] = 1.0
+    triangle *= diagonal[:, None]
+    assert np.allclose(triangle @ triangle.T, (rows @ rows.T)[np.ix_(order, order)], atol=1e-6)
 
 
 def _check_form(T, rank, attached):
@@ -241,7 +255,8 @@ def test_rows_of_a_batch_do_not_touch_each_other():
     low, high = lower.copy(), upper.copy()
     T, rank = np.full((5, 4, 4), np.nan), np.zeros(5, dtype=np.int64)
     attached = np.zeros((5, 4), dtype=np.int64)
-    reorder(factors, 32 * EPS, T, low, high, rank, attached, 1, 4)
+    origin = (np.zeros_like(attached), np.zeros_like(low))
+    reorder(factors, 32 * EPS, T, low, high, rank, attached, *origin, 1, 4)
     assert np.isnan(T[[0, 4]]).all()
     assert np.array_equal(low[[0, 4]], lower[[0, 4]])
     for b in (1, 2, 3):
@@ -258,7 +273,8 @@ def test_a_shared_factor():
     lower = np.full((3, 4), -INF)
     high, low, T = upper.copy(), lower.copy(), np.empty((3, 4, 4))
     rank, attached = np.zeros(3, dtype=np.int64), np.zeros((3, 4), dtype=np.int64)
-    reorder(L[None], 32 * EPS, T, low, high, rank, attached, 0, 3)
+    origin = (np.zeros_like(attached), np.zeros_like(low))
+    reorder(L[None], 32 * EPS, T, low, high, rank, attached, *origin, 0, 3)
     for b in range(3):
         assert np.array_equal(T[b], _reorder(L, lower[b], upper[b])[0])
         assert np.array_equal(high[b], _reorder(L, lower[b], upper[b])[2])

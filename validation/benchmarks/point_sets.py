@@ -68,7 +68,9 @@ def integrand(problem: Problem) -> Integrand:
     d = batch.d
     T, upper = np.empty((1, d, d)), batch.upper.copy()
     rank, attached = np.empty(1, dtype=np.int64), np.empty((1, d), dtype=np.int64)
-    reorder(batch.factor, batch.singular, T, batch.lower.copy(), upper, rank, attached, 0, 1)
+    ordered = (T, batch.lower.copy(), upper, rank, attached)
+    origin = (np.zeros_like(attached), np.zeros_like(upper))
+    reorder(batch.factor, batch.singular, *ordered, *origin, 0, 1)
     assert rank[0] == d, "the covariance is singular"
     return Integrand(T[0], upper[0])
 

@@ -1,0 +1,274 @@
+"""Independent draws between limits: proposals, of which a share is accepted.
+
+Independent blocks of coordinates are drawn on their own.  A block with one common factor takes
+that first, which hardly rejects anything; any other takes tilted proposals.  Proposals come in
+parts with a stream of random numbers each, so that draws depend neither on the number of threads
+nor on how many are asked for: fewer draws are the first of more.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from mvnorth._cpu.curved_tilting import tilt_dense
+from mvnorth._cpu.factor_draws import KNOTS, draw_coordinates, draw_factors, set_knots
+from mvnorth._cpu.genz import BLOCK, PANEL
+from mvnorth._cpu.rejection import accept
+from mvnorth._linalg.blocks import connected_blocks
+from mvnorth._linalg.reorder import reorder
+from mvnorth._problem import DRAW_REACH, OneFactorProblems, Problems
+from mvnorth._result import AcceptanceError
+from mvnorth._run import with_one_factor
+from mvnorth._threads import run_items
+
+_PART_BLOCKS = 8  # of proposals, with one stream of random numbers
+_COORDINATES = 2048  # whose random numbers are in memory at a time
+_FIRST_PARTS = 16  # at most
+_PILOT, _PATIENCE = 2**14, 2**20  # proposals after which the mean of shares is believed
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where problems lie in the coordinates of the user, each (B, d).
+
+    Attributes
+    ----------
+    at_lower, at_upper : the coordinate where the problem's is at its lower or upper limit
+    centre : the coordinate where the problem's is 0
+    step : what one unit of the problem's coordinate is worth
+    """
+
+    at_lower: np.ndarray
+    at_upper: np.ndarray
+    centre: np.ndarray
+    step: np.ndarray
+
+    def places(self, row: int, coordinates: np.ndarray | slice) -> np.ndarray:
+        """(4, d) for ``mvnorth._cpu.rejection.place``."""
+        arrays = (self.at_lower, self.at_upper, self.centre, self.step)
+        return np.stack([a[row, coordinates] for a in arrays])
+
+
+@dataclass(frozen=True)
+class Draws:
+    """``draws`` (B, size, d), and for each row the proposals of the block that took most of them,
+    the share of these that was accepted, and a bound on the logarithm of the probability."""
+
+    draws: np.ndarray
+    acceptance: np.ndarray
+    proposals: np.ndarray
+    log_bound: np.ndarray
+
+
+class _Proposals(Protocol):
+    log_bound: float
+    each: int  # proposals a part
+    cost: float  # seconds a part
+    note: str  # for the message where too few are accepted
+
+    def part(self, random: np.random.Generator) -> tuple[np.ndarray, float]:
+        """What is accepted of one part of proposals (k, d), and the sum of shares in [0, 1]."""
+
+
+def sample(
+    problems: Problems | OneFactorProblems, target: Target, size: int, most: int | None, seed: int
+) -> Draws:
+    """``size`` draws of each row; at most ``most`` proposals for a block."""
+    key = np.random.SeedSequence(seed).generate_state(2, np.uint64)
+    rows = problems.size
+    draws = np.empty((rows, size, problems.d))
+    acceptance, log_bound = np.ones(rows), np.zeros(rows)
+    proposals = np.zeros(rows, dtype=np.int64)
+    for row, blocks in enumerate(_blocks(problems)):
+        draws[row] = target.centre[row]  # coordinates without variance
+        for number, block in enumerate(blocks):
+            source = _proposals(problems, row, block, target.places(row, block))
+            if not source.log_bound > -0.5 * DRAW_REACH**2:
+                raise ValueError(
+                    "there is nothing to draw in double precision: limits contradict each other, "
+                    f"or the probability is below exp({-0.5 * DRAW_REACH**2:.1g})"
+                )
+            limit = 2 * 10**9 // len(block) if most is None else most
+            found, rate, used = _collect(source, size, limit, key, (number, row))
+            draws[row][:, block] = found
+            log_bound[row] += source.log_bound
+            if used > proposals[row]:
+                proposals[row], acceptance[row] = used, rate
+    return Draws(draws, acceptance, proposals, log_bound)
+
+
+def _blocks(problems: Problems | OneFactorProblems) -> Iterable[list[np.ndarray]]:
+    """For every row its blocks of dependent coordinates; those without variance are in none."""
+    if isinstance(problems, OneFactorProblems):
+        return [[np.arange(problems.d)]] * problems.size
+
+    def split(factor: np.ndarray) -> list[np.ndarray]:
+        varies = np.flatnonzero(factor.any(axis=1))
+        return [varies[block] for block in connected_blocks(factor[varies] != 0.0)]
+
+    if len(problems.factor) == 1:
+        return [split(problems.factor[0])] * problems.size
+    return map(split, problems.factor)
+
+
+def _proposals(
+    problems: Problems | OneFactorProblems, row: int, block: np.ndarray, places: np.ndarray
+) -> _Proposals:
+    rows = slice(row, row + 1)
+    if isinstance(problems, OneFactorProblems):
+        return FactorProposals(problems.take(rows), places)
+    part = problems.take(rows, block, drop_columns=True)
+    _, factored = with_one_factor(part)
+    return TiltedProposals(part, places) if factored is None else FactorProposals(factored, places)
+
+
+def _collect(
+    source: _Proposals, size: int, limit: int, key: np.ndarray, stream: tuple[int, int]
+) -> tuple[np.ndarray, float, int]:
+    """``size`` draws, the share that was accepted, and the number of proposals."""
+    found: list[np.ndarray] = []
+    have = done = 0
+    shares = 0.0
+    parts = min(-(-size // source.each), _FIRST_PARTS)
+    while True:
+        parts = min(parts, max(1, -(-limit // source.each) - done))
+        results: list[tuple[np.ndarray, float]] = [(np.empty(0), 0.0)] * parts
+
+        def propose(begin: int, end: int, done: int = done, results: list = results) -> None:
+            for k in range(begin, end):
+                bits = np.random.Philox(key=key, counter=[0, done + k, *stream])
+                results[k] = source.part(np.random.Generator(bits))
+
+        run_items(propose, parts, parts * source.cost)
+        found += [draws for draws, _ in results]
+        have += sum(len(draws) for draws, _ in results)
+        shares += sum(share for _, share in results)
+        done += parts
+        proposals = done * source.each
+        if have >= size:
+            return np.concatenate(found)[:size], have / proposals, proposals
+        _give_up_if_hopeless(have, shares, proposals, size, limit, source.note)
+        parts = done if have < 10 else int(1.1 * (size - have) * done / have) + 1
+        parts = min(parts, 4 * done)
+
+
+def _give_up_if_hopeless(
+    have: int, shares: float, proposals: int, size: int, limit: int, note: str
+) -> None:
+    at_best = (have + 3.0 * math.sqrt(have) + 5.0) / proposals
+    expected = shares / proposals
+    hopeless = proposals >= limit or size > limit * at_best
+    # Shares say what to expect long before anything is accepted, unless all of them are zero.
+    if proposals >= (_PILOT if shares > 0.0 else _PATIENCE):
+        hopeless = hopeless or size > 30.0 * limit * expected
+    if not hopeless:
+        return
+    if shares == 0.0:
+        raise AcceptanceError(
+            f"none of {proposals} proposals met all limits: their probability may be zero, as for "
+            "limits that contradict each other under a singular covariance",
+            0.0,
+        )
+    raise AcceptanceError(
+        f"{have} of {proposals} proposals were accepted{note}, and the expected share is "
+        f"{expected:.1e}: {size} draw{'s' * (size > 1)} would take about {size / expected:.1e} "
+        f"proposals, more than max_proposals={limit}; ask for fewer draws, raise max_proposals if "
+        "you can wait, give the covariance as a OneFactor if it is diag(c) + v v^T, or draw "
+        "dependent samples with a Markov chain (Gibbs or Hamiltonian Monte Carlo)",
+        expected,
+    )
+
+
+def _uniform(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Inside (0, 1)."""
+    u = random.random(shape)
+    return np.maximum(u, 2.0**-54, out=u)
+
+
+class TiltedProposals:
+    """Proposals of minimax tilting for one problem; Genz's where the tilt is not known."""
+
+    def __init__(self, problem: Problems, places: np.ndarray) -> None:
+        d = problem.d
+        padded = -(-d // PANEL) * PANEL
+        lower, upper = problem.lower.copy(), problem.upper.copy()
+        T = np.empty((1, padded, padded))
+        rank, attached = np.empty(1, dtype=np.int64), np.empty((1, d), dtype=np.int64)
+        order, diagonal = np.empty_like(attached), np.empty((1, d))
+        ordered = (T, lower, upper, rank, attached)
+        reorder(problem.factor, problem.singular, *ordered, order, diagonal, 0, 1)
+        tilted = (lower.copy(), upper.copy())
+        slope, curve = np.zeros((2, 1, d))
+        scale, rounding, bound = np.empty((3, 1))
+        # To first order, for which the largest weight is known.
+        shape = (rank, attached, slope, curve, problem.singular, 0)
+        tilt_dense(T, *tilted, *shape, scale, rounding, bound, 0, 1)
+        mu = np.zeros(padded)
+        if bound[0] < 0.0:
+            lower, upper = tilted
+            mu[:d] = np.einsum("ij,i->j", T[0, :d, :d], slope[0] * (np.arange(d) < rank[0]))
+        else:  # nothing to tilt, or no tilt found: weights that are probabilities
+            slope[:], scale[:], bound[:] = 0.0, 0.0, 0.0
+        self.note = "" if bound[0] < 0.0 else " (no tilt was found, they are Genz's)"
+        self.log_bound = float(bound[0])
+        self.each = _PART_BLOCKS * BLOCK
+        self.cost = self.each * d * (1e-8 + d * 3e-11)
+        self.d, self._rank = d, int(rank[0])
+        # Row i of T times ``unit`` is the problem's coordinate order[i].
+        length = np.sqrt(np.sum(problem.factor[0] ** 2, axis=1))
+        unit = diagonal[0] * (np.where(problem.upper[0] == np.inf, -length, length))[order[0]]
+        at_lower, at_upper, centre, step = places[:, order[0]]
+        shift = np.einsum("ij,j->i", T[0, :d], mu) + mu[attached[0]]
+        turned = unit < 0.0
+        self._places = np.stack(
+            [
+                np.where(turned, at_upper, at_lower),
+                np.where(turned, at_lower, at_upper),
+                centre + step * unit * shift,
+                step * unit,
+            ]
+        )
+        system = (T[0], lower[0], upper[0], self._rank, attached[0], slope[0], curve[0])
+        self._system = (*system, float(scale[0]) - self.log_bound, order[0])
+        self.largest = 0.0  # share so far; 1 and rounding at most
+
+    def part(self, random: np.random.Generator) -> tuple[np.ndarray, float]:
+        u = _uniform(random, (_PART_BLOCKS, self._rank + 1, BLOCK))
+        draws = np.empty((self.each, self.d))
+        accepted, shares, largest = accept(*self._system, self._places, u, draws)
+        self.largest = max(self.largest, largest)
+        if largest > 1.0 + 1e-6:  # never seen; the draws would not be exact
+            raise AcceptanceError(
+                "a weight exceeds its bound, which is a bug: please report it", 0.0
+            )
+        return draws[:accepted].copy(), shares
+
+
+class FactorProposals:
+    """Proposals for one problem with one common factor, which is all that may be rejected."""
+
+    def __init__(self, problem: OneFactorProblems, places: np.ndarray) -> None:
+        limits = problem.lower[0].astype(np.float64), problem.upper[0].astype(np.float64)
+        self._system = (*limits, 1.0 / np.sqrt(problem.c[0]), problem.v[0].copy())
+        self._places = places
+        self._knots, self._pieces = np.empty((3, KNOTS)), np.empty((3, KNOTS))
+        self._count, bound, _ = set_knots(*self._system, self._knots, self._pieces)
+        self.log_bound = float(bound)
+        self.d = problem.d
+        self._blocks = _PART_BLOCKS if self.d <= _COORDINATES else 1
+        self.each = self._blocks * BLOCK
+        self.note = ""
+        self.cost = self.each * self.d * 3e-8
+
+    def part(self, random: np.random.Generator) -> tuple[np.ndarray, float]:
+        z = np.zeros(self.each)
+        hull = (self._knots, self._pieces, self._count)
+        accepted = draw_factors(*self._system, *hull, _uniform(random, (3, self.each)), z)
+        draws = np.empty((accepted, self.d))
+        for first in range(0, self.d, _COORDINATES):
+            u = _uniform(random, (self._blocks, min(_COORDINATES, self.d - first), BLOCK))
+            draw_coordinates(*self._system, self._places, z, first, u, draws)
+        return draws, float(accepted)

@@ -1,0 +1,141 @@
+"""The public functions for draws from a normal between limits: check, run, wrap."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mvnorth import _arguments, _checks, _plan
+from mvnorth._problem import OneFactorProblems, Problems
+from mvnorth._result import OrthantSample, wrap_sample
+from mvnorth.covariance import OneFactor
+
+
+def sample_orthant(
+    m: ArrayLike,
+    L: ArrayLike | OneFactor,
+    size: int,
+    *,
+    max_proposals: int | None = None,
+    seed: int = 0,
+) -> OrthantSample:
+    """Independent draws of t ~ N(m, L L^T) given that all coordinates are >= 0.
+
+    The draws are exact: proposals are accepted or rejected such that what is left has that very
+    distribution, and every draw is >= 0.
+
+    Parameters
+    ----------
+    m : array_like (..., d)
+        Means; plus infinity is allowed and drawn as such.
+    L : array_like (d, d) or (..., d, d), or OneFactor
+        Lower triangular factor of the covariance, with a diagonal >= 0; or diag(c) + v v^T. That
+        form, recognised also in a dense L, hardly rejects anything, whatever d.
+    size : int
+        Number of draws, for every row of a batch.
+    max_proposals : int, optional
+        How many proposals may be spent on a row of a batch, and on each independent block in it.
+        Default: 2e9 / d, about a minute of one core.
+    seed : int
+        The same input and seed give the same bits, whatever the number of threads; fewer draws
+        are the first of more. Rows of a batch have different random numbers.
+
+    Returns
+    -------
+    OrthantSample
+
+    Raises
+    ------
+    AcceptanceError
+        If so few proposals are accepted that ``max_proposals`` would not do; soon, not after that
+        many.
+    ValueError
+        If the probability is zero, among other wrong arguments.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mvnorth
+    >>> L = np.linalg.cholesky([[1.0, 0.5, 0.2], [0.5, 1.0, 0.4], [0.2, 0.4, 1.0]])
+    >>> sample = mvnorth.sample_orthant([-1.0, 0.0, 1.0], L, 1000)
+    >>> sample.draws.shape, bool((sample.draws >= 0.0).all())
+    ((1000, 3), True)
+    >>> bool(sample.acceptance > 0.5)
+    True
+    """
+    problems, shape = _checks.orthant_problems(m, L)
+    centre = _rows(m, shape, problems.d)
+    zero = np.zeros_like(centre)
+    limits = (zero + np.inf, zero)  # t is m less the problem's coordinate
+    return _sample(problems, limits, centre, -1.0, shape, size, max_proposals, seed)
+
+
+def sample_box(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    mean: ArrayLike,
+    cov: ArrayLike | OneFactor,
+    size: int,
+    *,
+    max_proposals: int | None = None,
+    seed: int = 0,
+) -> OrthantSample:
+    """Independent draws of X ~ N(mean, cov) given lower <= X <= upper, exact and inside.
+
+    Parameters
+    ----------
+    lower, upper : float or array_like (..., d)
+        Limits; infinite ones are allowed, a number stands for all coordinates.
+    mean : float or array_like (..., d)
+    cov : array_like (d, d) or (..., d, d), or OneFactor
+        Covariance, positive semi-definite; a singular one is allowed.
+    size, max_proposals, seed
+        As in ``sample_orthant``, and so are the errors.
+
+    Returns
+    -------
+    OrthantSample
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mvnorth
+    >>> sample = mvnorth.sample_box(-1.0, [1.0, np.inf], 0.0, [[1.0, 0.9], [0.9, 1.0]], 5)
+    >>> sample.draws.shape, bool((sample.draws >= -1.0).all())
+    ((5, 2), True)
+    """
+    problems, shape = _checks.box_problems(lower, upper, mean, cov)
+    low, high, centre = (_rows(a, shape, problems.d) for a in (lower, upper, mean))
+    return _sample(problems, (low, high), centre, 1.0, shape, size, max_proposals, seed)
+
+
+def _rows(value: ArrayLike, shape: tuple[int, ...], d: int) -> np.ndarray:
+    array = np.asarray(value, dtype=np.float64)
+    return np.broadcast_to(array, (*shape, d)).reshape(-1, d)
+
+
+def _sample(
+    problems: Problems | OneFactorProblems,
+    limits: tuple[np.ndarray, np.ndarray],
+    centre: np.ndarray,
+    sign: float,
+    shape: tuple[int, ...],
+    size: int,
+    max_proposals: int | None,
+    seed: int,
+) -> OrthantSample:
+    count = _arguments.whole_number("size", size, at_least=1)
+    most = _arguments.points_count(max_proposals, "max_proposals")
+    start = _arguments.whole_number("seed", seed, at_least=0)
+    never = _plan.impossible(problems)
+    if never.any():
+        raise ValueError(
+            "there is nothing to draw: the probability is zero"
+            + (f" in row {int(np.argmax(never))} of the batch" if shape else "")
+            + ", since an interval is empty or a coordinate without variance outside its limits"
+        )
+    _checks.within_reach(problems)
+    from mvnorth._methods.rejection import Target, sample  # numba is imported with the first call
+
+    scale = 1.0 if isinstance(problems, OneFactorProblems) else problems.scale
+    step = np.full(centre.shape, sign) * scale
+    found = sample(problems, Target(*limits, centre, step), count, most, start)
+    return wrap_sample(found.draws, found.acceptance, found.proposals, found.log_bound, shape)
