@@ -1,0 +1,387 @@
+"""Box probabilities of Gauss-Markov chains by their transfer operator on quadrature nodes.
+
+Coordinates are standardised and turned so that neighbours' correlations rho are >= 0:
+x_(i+1) = rho_i x_i + s_i e.  With a reference path r and x = r + y the density is
+
+    exp(-sum_i e_i(r)**2/2) prod_i exp(-g_i y_i) exp(-t_i**2/2) / (s_i sqrt(2 pi)),
+    t_i = (y_i - rho y_(i-1))/s,    e_i = the same of r,    g_i = e_i/s_(i-1) - rho_i e_(i+1)/s_i
+
+so that, with r the mean of the chain between its limits, y and t are of order one however far out
+the limits are.  Coordinate i has panels of Gauss-Legendre nodes on a window that holds its mass;
+between limits integrands are mixtures of normal densities of deviation sigma_i = Q_ii**-1/2
+(Q the precision), which fixes the width of panels.  Since panels of a coordinate are equally wide,
+
+    exp(-(A + u' - u)**2/2) = exp(-A**2/2) exp(-A u') exp(A u) exp(-(u' - u)**2/2)
+
+where A is the distance of two panels and the last factor the same for all pairs of them.
+"""
+
+import math
+from collections import namedtuple
+
+import numpy as np
+from numba import njit
+
+from mvnorth._cpu.chain_location import locate
+from mvnorth._cpu.factor_nodes import INNER
+from mvnorth._scalar.exp_log import LOG2, exp_parts, power_of_two
+
+_REACH = 9.5  # t is normal with variance <= 1 and mean near 0, or more concentrated: 1e-20
+_PANEL = 6.0  # width of panels in sigma
+_LEAST = 3  # panels of a coordinate: in each a density changes by exp(16) or so
+_COARSE, _MIDDLE, _FINE = 8, 12, 16  # nodes a panel: to find the windows, to compare, to use
+_RULES = np.zeros((3, 2, _FINE))
+for _k, _m in enumerate((_COARSE, _MIDDLE, _FINE)):
+    _RULES[_k, :, :_m] = np.polynomial.legendre.leggauss(_m)
+_ORDERS = np.array([_COARSE, _MIDDLE, _FINE])
+_KEEP = 1e-21  # of the peak: what lies beyond is cut off a window
+_NARROW = 1e-18  # of the peak: a window that ends above must be widened
+_WIDEN = 1e-26  # one that ends above is widened if any must be
+_ROUNDS = 30  # of widening, at most
+_MOST_PANELS = 4096  # a coordinate
+_MOST_NODES = 20_000_000  # kept at a time, 160 MB
+_REFINEMENTS = 3
+_GOOD = 1e-9  # difference of the two rules below which the better is as good as rounding
+_INV_SQRT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
+
+# low, high (n,): limits.  rho, gap, noise (n,): 1 - rho and sqrt(1 - rho**2), of the link to the
+# coordinate before; 0, 1, 1 for the first.  place (n,): r.  left, right (n,): windows in y.
+# slope (n,): g.  sigma (n,).  panels (n,): how many.
+Chain = namedtuple("Chain", "low high rho gap noise place left right slope sigma panels")
+
+
+@njit(**INNER)
+def _grid(chain, i, rule, y, w):
+    """Nodes and weights of coordinate i; returns centre of the first panel, their width, number."""
+    m = _ORDERS[rule]
+    count = chain.panels[i]
+    width = (chain.right[i] - chain.left[i]) / count
+    for p in range(count):
+        centre = chain.left[i] + (p + 0.5) * width
+        for j in range(m):
+            y[p * m + j] = centre + 0.5 * width * _RULES[rule, 0, j]
+            w[p * m + j] = 0.5 * width * _RULES[rule, 1, j]
+    return chain.left[i] + 0.5 * width, width, count
+
+
+@njit(**INNER)
+def _tilt(chain, i, y, n, factors):
+    """exp(-g y - top) at the nodes, at most 1; returns top."""
+    g = chain.slope[i]
+    top = max(-g * chain.left[i], -g * chain.right[i])
+    for k in range(n):
+        f, power = exp_parts(-g * y[k] - top, 0.0)
+        factors[k] = f * power_of_two(power)
+    return top
+
+
+@njit(**INNER)
+def _spread(m, rule, start, step, sources, half, values, to, to_step, targets, to_half, out, work):
+    """out_k = sum_j values_j exp(-(y'_k - y_j)**2/2) over nodes of panels, in units of the noise.
+
+    start, step, sources, half : centre of the first source panel, distance to the next, how many,
+        half their width; likewise for targets
+    work : (m + 2, m)
+    """
+    matrix, weighted, received = work[:m], work[m], work[m + 1]
+    for j in range(m):
+        u = half * _RULES[rule, 0, j]
+        for k in range(m):
+            t = to_half * _RULES[rule, 0, k] - u
+            f, power = exp_parts(-0.5 * t * t, 0.0)
+            matrix[j, k] = f * power_of_two(power)
+    out[: targets * m] = 0.0
+    reach = _REACH + half + to_half
+    first = 0
+    for q in range(targets):
+        centre = to + q * to_step
+        while first < sources and start + first * step < centre - reach:
+            first += 1
+        for p in range(first, sources):
+            A = centre - (start + p * step)
+            if A + reach < 0.0:
+                break
+            for j in range(m):
+                f, power = exp_parts(A * half * _RULES[rule, 0, j] - 0.5 * A * A, 0.0)
+                weighted[j] = values[p * m + j] * (f * power_of_two(power))
+                received[j] = 0.0
+            for j in range(m):
+                value = weighted[j]
+                for k in range(m):
+                    received[k] += value * matrix[j, k]
+            for k in range(m):
+                f, power = exp_parts(-A * to_half * _RULES[rule, 0, k], 0.0)
+                out[q * m + k] += received[k] * (f * power_of_two(power))
+
+
+@njit(**INNER)
+def _normalise(values, n):
+    """Scale by a power of two so that the largest value is about one; returns the power."""
+    largest = 0.0
+    for k in range(n):
+        largest = max(largest, values[k])
+    if not (largest > 0.0 and largest < np.inf):
+        return 0.0
+    _, exponent = math.frexp(largest)
+    scale = math.ldexp(1.0, -exponent)
+    for k in range(n):
+        values[k] *= scale
+    return float(exponent)
+
+
+@njit(**INNER)
+def _add(total, term):
+    """Neumaier's sum: total (2,) and what it lost."""
+    s = total[0] + term
+    lost = (total[0] - s) + term if abs(total[0]) >= abs(term) else (term - s) + total[0]
+    total[0] = s
+    total[1] += lost
+
+
+@njit(**INNER)
+def _forwards(chain, rule, first, kept):
+    """log of the probability, without exp(-e**2/2); NaN or -inf if the windows miss it.
+
+    ``kept``, where not empty, receives values times tilts of coordinate i from first[i] on.
+    """
+    n, m = chain.low.size, _ORDERS[rule]
+    most = m * np.max(chain.panels)
+    y, w, values, before, factors = np.empty((5, most))
+    work = np.empty((m + 2, m))
+    logs = np.zeros(2)
+    powers = 0.0
+    start = step = 0.0
+    count = 0
+    for i in range(n):
+        scale = 1.0 / chain.noise[i]
+        centre, width, panels = _grid(chain, i, rule, y, w)
+        size = panels * m
+        if i == 0:
+            for k in range(size):
+                f, power = exp_parts(-0.5 * y[k] * y[k], 0.0)
+                values[k] = f * power_of_two(power)
+        else:
+            pull = chain.rho[i] * scale
+            _spread(
+                m, rule, pull * start, pull * step, count, 0.5 * pull * step, before,
+                scale * centre, scale * width, panels, 0.5 * scale * width, values, work,
+            )  # fmt: skip
+        _add(logs, _tilt(chain, i, y, size, factors))
+        for k in range(size):
+            values[k] *= factors[k] * (scale * _INV_SQRT_2_PI)
+        powers += _normalise(values, size)
+        if kept.size:
+            kept[first[i] : first[i] + size] = values[:size]
+        for k in range(size):
+            before[k] = values[k] * w[k]
+        start, step, count = centre, width, panels
+    total = 0.0
+    for k in range(count * m):
+        total += before[k]
+    return math.log(total) + (powers * LOG2 + (logs[0] + logs[1])) if total > 0.0 else -np.inf
+
+
+@njit(**INNER)
+def _resize(chain, i, y, w, p, n, cut):
+    """Fit the window of coordinate i to its density p at the nodes; True if it was too narrow.
+
+    ``cut`` (2, n) receives the window without the parts where there is nothing.
+    """
+    peak = total = first = 0.0
+    for k in range(n):
+        peak = max(peak, p[k])
+        total += p[k] * w[k]
+        first += p[k] * w[k] * y[k]
+    # The mean becomes the reference; limits are taken again from it, exactly.
+    old = chain.place[i]
+    moved = old + first / total
+    if not (moved > chain.low[i] and moved < chain.high[i]):
+        moved = old
+    low, high = chain.low[i] - moved, chain.high[i] - moved
+    at_low, at_high = chain.left[i] <= chain.low[i] - old, chain.right[i] >= chain.high[i] - old
+    left = low if at_low else chain.left[i] - (moved - old)
+    right = high if at_high else chain.right[i] - (moved - old)
+    width = right - left
+    a, b = 0, n - 1
+    while p[a] < _KEEP * peak:
+        a += 1
+    while p[b] < _KEEP * peak:
+        b -= 1
+    cut[0, i] = left if a == 0 else y[a - 1] - (moved - old)
+    cut[1, i] = right if b == n - 1 else y[b + 1] - (moved - old)
+    # Neighbours of what is too narrow are widened with it, or it would not show again.
+    if p[0] > _WIDEN * peak and not at_low:
+        left = max(low, left - 0.5 * width)
+    if p[n - 1] > _WIDEN * peak and not at_high:
+        right = min(high, right + 0.5 * width)
+    narrow = (p[0] > _NARROW * peak and not at_low) or (p[n - 1] > _NARROW * peak and not at_high)
+    chain.place[i], chain.left[i], chain.right[i] = moved, left, right
+    return narrow
+
+
+@njit(**INNER)
+def _measure(chain):
+    """Fit all windows by coarse passes forwards and backwards: 0 if they fit, 1 if too narrow.
+
+    -1 where the passes find nothing, or the windows ask for too many nodes.
+    """
+    n, m, rule = chain.low.size, _COARSE, np.int64(0)
+    first = np.zeros(n + 1, dtype=np.int64)
+    for i in range(n):
+        first[i + 1] = first[i] + m * chain.panels[i]
+    if first[n] > _MOST_NODES:
+        return -1
+    kept = np.empty(first[n])
+    if not np.isfinite(_forwards(chain, rule, first, kept)):
+        return -1
+    y, w, values, after, factors = np.empty((5, m * np.max(chain.panels)))
+    work = np.empty((m + 2, m))
+    start = step = 0.0
+    count = 0
+    narrow = False
+    cut = np.empty((2, n))
+    for back in range(n):
+        i = n - 1 - back
+        centre, width, panels = _grid(chain, i, rule, y, w)
+        size = panels * m
+        if i == n - 1:
+            values[:size] = 1.0
+        else:
+            scale = 1.0 / chain.noise[i + 1]
+            pull = chain.rho[i + 1] * scale
+            _spread(
+                m, rule, scale * start, scale * step, count, 0.5 * scale * step, after,
+                pull * centre, pull * width, panels, 0.5 * pull * width, values, work,
+            )  # fmt: skip
+            _normalise(values, size)
+        _tilt(chain, i, y, size, factors)
+        largest = 0.0
+        for k in range(size):
+            after[k] = values[k] * factors[k] * w[k]
+            values[k] *= kept[first[i] + k]
+            largest = max(largest, values[k])
+        if not (largest > 0.0 and largest < np.inf):
+            return -1
+        start, step, count = centre, width, panels
+        narrow |= _resize(chain, i, y, w, values, size, cut)
+    if not narrow:
+        chain.left[:], chain.right[:] = cut[0], cut[1]
+    return 1 if narrow else 0
+
+
+@njit(**INNER)
+def _aim(chain, panel, least):
+    """Slopes and panels for the places and windows; ``(log of exp(-e**2/2), whether possible)``."""
+    n = chain.low.size
+    total = np.zeros(2)
+    after = 0.0
+    possible = True
+    for back in range(n):
+        i = n - 1 - back
+        r = chain.place[i]
+        before = chain.place[i - 1] if i > 0 else 0.0
+        # r - rho r', without cancellation where rho is near one
+        e = ((r - before) + chain.gap[i] * before) / chain.noise[i]
+        chain.slope[i] = e / chain.noise[i] - after
+        after = chain.rho[i] * e / chain.noise[i]
+        _add(total, -0.5 * e * e)
+        wanted = (chain.right[i] - chain.left[i]) / (panel * chain.sigma[i])
+        possible &= wanted <= _MOST_PANELS
+        chain.panels[i] = max(least, math.ceil(min(wanted, float(_MOST_PANELS))))
+    return total[0] + total[1], possible
+
+
+@njit(**INNER)
+def _integrate(chain):
+    """``(log_prob, rel_error, nodes)`` of one chain."""
+    if chain.low.size == 0:
+        return 0.0, 0.0, 0
+    locate(
+        chain.low, chain.high, chain.rho[1:], chain.noise[1:], chain.place, chain.left, chain.right
+    )
+    narrow = 1
+    rounds = 0
+    while narrow == 1:
+        _, possible = _aim(chain, _PANEL, _LEAST)
+        if not possible or rounds == _ROUNDS:
+            return -np.inf, np.inf, 0
+        narrow = _measure(chain)
+        rounds += 1
+    if narrow < 0:
+        return -np.inf, np.inf, 0
+    panel = _PANEL
+    nothing, none = np.empty(0, dtype=np.int64), np.empty(0)
+    log_prob, error, most = -np.inf, np.inf, 0
+    for more in range(_REFINEMENTS):
+        base, possible = _aim(chain, panel, _LEAST + more)
+        if not possible:
+            break
+        middle = _forwards(chain, np.int64(1), nothing, none)
+        fine = _forwards(chain, np.int64(2), nothing, none)
+        difference = abs(math.expm1(min(max(middle - fine, -700.0), 700.0)))
+        log_prob, most = base + fine, _FINE * np.max(chain.panels)
+        # Convergence is geometric or better: 16 nodes err by the power 16/12 of what 12 do.
+        error = 4.0 * difference * min(1.0, difference ** (1.0 / 3.0) * 10.0)
+        if not np.isfinite(difference):
+            return -np.inf, np.inf, most
+        if difference < _GOOD:
+            break
+        panel *= 0.6
+    return log_prob, error, most
+
+
+@njit(**INNER)
+def _load(low, high, rho, noise):
+    """A ``Chain`` without the coordinates that have no limits: they are only links."""
+    d = low.size
+    lo, hi, place, left, right, slope, sigma = np.zeros((7, d))
+    r, gap, s = np.zeros(d), np.ones(d), np.ones(d)
+    n = 0
+    total_rho, total_noise2 = 0.0, 1.0  # of the link so far; of the first with a standard normal
+    for i in range(d):
+        if i > 0:
+            total_noise2 = noise[i - 1] ** 2 + rho[i - 1] ** 2 * total_noise2
+            total_rho *= abs(rho[i - 1])
+        if low[i] == -np.inf and high[i] == np.inf:
+            continue
+        lo[n], hi[n] = low[i], high[i]
+        if n > 0:
+            r[n], s[n] = total_rho, math.sqrt(total_noise2)
+            gap[n] = total_noise2 / (1.0 + total_rho)
+        total_rho, total_noise2 = 1.0, 0.0
+        n += 1
+    for i in range(n):
+        precision = 1.0 / s[i] ** 2
+        if i < n - 1:
+            precision += (r[i + 1] / s[i + 1]) ** 2
+        sigma[i] = 1.0 / math.sqrt(precision)
+    panels = np.ones(n, dtype=np.int64)
+    return Chain(
+        lo[:n], hi[:n], r[:n], gap[:n], s[:n], place[:n], left[:n], right[:n], slope[:n],
+        sigma[:n], panels,
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def markov(lower, upper, rho, noise, log_prob, rel_error, used, begin, end):
+    """Log probabilities of rows [begin, end), and what the rule and its windows may have missed.
+
+    Parameters
+    ----------
+    lower, upper : (B, d) limits of standardised coordinates in the order of the chain
+    rho, noise : (1 or B, d - 1) correlations of neighbours, and sqrt(1 - rho**2) > 0
+    log_prob, rel_error, used : (B,) results; rel_error is that of the probability, infinite where
+        the chain was not resolved; used is the largest number of nodes of a coordinate
+    """
+    d = lower.shape[1]
+    low, high = np.empty(d), np.empty(d)
+    for b in range(begin, end):
+        shared = 0 if rho.shape[0] == 1 else b
+        sign = 1.0
+        for i in range(d):
+            if i > 0 and rho[shared, i - 1] < 0.0:
+                sign = -sign
+            low[i] = lower[b, i] if sign > 0.0 else -upper[b, i]
+            high[i] = upper[b, i] if sign > 0.0 else -lower[b, i]
+        chain = _load(low, high, rho[shared], noise[shared])
+        log_prob[b], rel_error[b], used[b] = _integrate(chain)
