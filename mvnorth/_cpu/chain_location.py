@@ -17,7 +17,7 @@ from mvnorth._scalar.exp_log import exp_parts, power_of_two
 _SWEEPS = 40  # there and back, at most
 _SETTLED = 0.05  # change of means in deviations, and of variances in relation, that may be left
 _DROP = 25.0  # beyond exp(-25) of its peak a density does not count for moments
-_WINDOW = 60.0  # where the first windows end
+_WINDOW, _FAR = 60.0, 60.0  # where the first windows end
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 _NODES = 0.5 + 0.5 * _NODES
 
@@ -54,6 +54,19 @@ def truncated(mean, variance, low, high):
     total = right[0] + left[0]
     excess = (right[1] - left[1]) / total
     return peak, excess, max((right[2] + left[2]) / total - excess * excess, 1e-300)
+
+
+@njit(**INNER)
+def _reach(peak, excess, variance, centre, cavity):
+    """How far from its mean the density of a coordinate may count.
+
+    The normal density given the factors of the others ends where it has fallen by exp(-60).  But
+    far from limits those do not bind, and only a curvature >= 1 is certain: from 2 deviations on.
+    """
+    deviation = math.sqrt(cavity)
+    near = deviation * _fall(abs(peak - centre) / deviation, _WINDOW) + abs(excess)
+    spread = math.sqrt(variance)
+    return max(near, 2.0 * spread + _fall(2.0 / spread, _FAR))
 
 
 @njit(**INNER)
@@ -95,8 +108,8 @@ def locate(low, high, rho, noise, place, left, right):
             place[i], spread[i] = found, width2
             site[i] = max(1.0 / width2 - 1.0 / cavity, 0.0)
             tilt[i] = found / width2 - centre / cavity
-            reach = math.sqrt(cavity) * _fall(abs(peak - centre) / math.sqrt(cavity), _WINDOW)
-            left[i] = (peak - found) - min(reach, peak - low[i])
-            right[i] = (peak - found) + min(reach, high[i] - peak)
+            reach = _reach(peak, excess, width2, centre, cavity)
+            left[i] = max(-reach, low[i] - found)
+            right[i] = min(reach, high[i] - found)
         if sweep > 0 and change < _SETTLED:
             break
