@@ -27,7 +27,7 @@ from mvnorth._cpu.factor_nodes import INNER
 from mvnorth._scalar.exp_log import LOG2, exp_parts, power_of_two
 
 _REACH = 9.5  # t is normal with variance <= 1 and mean near 0, or more concentrated: 1e-20
-_PANEL, _COARSE = 7.0, 12.0  # width of panels in sigma: to integrate, to find the windows
+_PANEL, _COARSE = 5.5, 11.0  # width of panels in sigma: to integrate, to find the windows
 _LEAST = 3  # panels of a coordinate: in each a density changes by exp(16) or so
 NODES = 16  # a panel; _multiply has that many terms
 _RULE = np.array(np.polynomial.legendre.leggauss(NODES))
@@ -38,7 +38,7 @@ _ROUNDS = 30  # of widening, at most
 _MOST_PANELS = 65536  # a coordinate
 _MOST_NODES = 20_000_000  # kept at a time, 160 MB
 _REFINEMENTS = 3
-_GOOD = 1e-10  # difference of two widths of panels that is good enough
+_GOOD = 1e-10  # difference of two widths of panels that is good enough, times the root of d
 _GAIN = 0.01  # of panels narrower by 3/4 or more; it would be (3/4)**32 = 1e-4 asymptotically
 _INV_SQRT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
 
@@ -329,7 +329,7 @@ def _integrate(chain):
         if not np.isfinite(difference):
             return -np.inf, np.inf, most
         log_prob, error = base + fine, _GAIN * difference
-        if difference < _GOOD:
+        if difference < _GOOD * math.sqrt(chain.low.size):
             break
         panel, least = 0.6 * panel, least + 1
     return log_prob, error, most

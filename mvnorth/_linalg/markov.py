@@ -5,6 +5,7 @@ alone: row i of L is a combination of at most two rows before it, and of its own
 row i from the diagonal, each entry that is not zero names such a row, whose multiple is subtracted;
 what is left in the end is rounding, or no chain.  So the chain grows coordinate by coordinate, each
 put at an end, or between two neighbours, or beside the others as long as it is independent of them.
+Between two neighbours a and b there is one thing more to check, that they are independent given i.
 
 With alpha the coefficient of one of two neighbours and tau**2 the variance that is left, all for
 unit variances, the correlation rho with it has (1 - rho**2)/rho = tau**2/alpha: that gives rho and
@@ -20,6 +21,7 @@ from mvnorth._linalg.reorder import FLAGS
 
 _EPS = float(np.finfo(np.float64).eps)
 _ZERO = 64.0  # times eps and the root of the length: entries of a row that may be rounding
+_MISFIT = 1e-8  # more than that between two neighbours, in units of their noise, is no rounding
 _NONE = -1
 
 
@@ -64,16 +66,16 @@ def _link(near, links, a, i, rho, noise):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _unlink(near, a, b):
-    """Forget that a and b are neighbours; False if they are not."""
+def _unlink(near, links, a, b):
+    """``(rho, noise)`` of the link between a and b, which is taken away; 0, 1 if there is none."""
     for side in range(2):
         if near[a, side] == b:
             near[a, side] = _NONE
             for other in range(2):
                 if near[b, other] == a:
                     near[b, other] = _NONE
-                    return True
-    return False
+            return links[a, side, 0], links[a, side, 1]
+    return 0.0, 1.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -115,7 +117,14 @@ def _grow(L, deviation, near, links):
             if not _link(near, links, a, i, _better(of_a, tau), tau):
                 return np.inf
             continue
-        _unlink(near, a, b)  # or i joins the ends of two chains
+        # Given i its neighbours are independent: rho_ab/(1 - rho_ab**2) = alpha beta/tau**2.
+        before, noise = _unlink(near, links, a, b)
+        ratio = of_a * of_b / (tau * tau)
+        between = 2.0 * ratio / (1.0 + math.sqrt(1.0 + 4.0 * ratio * ratio))
+        gap = (between - before) / noise
+        if not abs(gap) < _MISFIT:
+            return np.inf
+        misfit2 += gap * gap
         for j, factor in ((a, of_a), (b, of_b)):
             rho, noise = _correlation(tau, factor)
             if not _link(near, links, j, i, rho, noise):
