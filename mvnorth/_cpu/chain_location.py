@@ -84,7 +84,7 @@ def locate(low, high, rho, noise, place, left, right):
     mean, variance = np.zeros(n), np.ones(n)  # of messages forwards
     ahead, ahead_tilt = np.zeros(n), np.zeros(n)  # precisions of messages backwards
     spread = np.ones(n)
-    for sweep in range(2 * _SWEEPS):
+    for sweep in range(2 * _SWEEPS):  # mean[0] and variance[0] stay those of the first coordinate
         forwards = sweep % 2 == 0
         change = 0.0
         for step in range(n):
@@ -113,3 +113,31 @@ def locate(low, high, rho, noise, place, left, right):
             right[i] = min(reach, high[i] - found)
         if sweep > 0 and change < _SETTLED:
             break
+    _smooth(rho, noise, site, tilt, mean, variance, place, left, right)
+
+
+@njit(**INNER)
+def _smooth(rho, noise, site, tilt, mean, variance, place, left, right):
+    """Put places on the mean path of the normal chain with these factors.
+
+    Its steps are smooth on the scale of the noise, however small that is; means that were updated
+    one by one need not be.  Windows stay where they are.
+    """
+    n = place.size
+    for i in range(n):
+        if i > 0:
+            variance[i] = rho[i - 1] ** 2 * variance[i - 1] + noise[i - 1] ** 2
+            mean[i] = rho[i - 1] * mean[i - 1]
+        precision = 1.0 / variance[i] + site[i]
+        mean[i] = (mean[i] / variance[i] + tilt[i]) / precision
+        variance[i] = 1.0 / precision
+    for back in range(n):
+        i = n - 1 - back
+        path = mean[i]
+        if back > 0:
+            gain = rho[i] * variance[i] / (rho[i] ** 2 * variance[i] + noise[i] ** 2)
+            path += gain * (mean[i + 1] - rho[i] * path)
+        mean[i] = path
+        left[i] -= path - place[i]
+        right[i] -= path - place[i]
+        place[i] = path

@@ -303,6 +303,13 @@ def _integrate(chain):
     locate(
         chain.low, chain.high, chain.rho[1:], chain.noise[1:], chain.place, chain.left, chain.right
     )
+    for i in range(chain.low.size):  # ends at limits have been moved by a rounding
+        low, high = chain.low[i] - chain.place[i], chain.high[i] - chain.place[i]
+        near = 1e-9 * (chain.right[i] - chain.left[i])
+        if chain.left[i] < low + near:
+            chain.left[i] = low
+        if chain.right[i] > high - near:
+            chain.right[i] = high
     narrow = 1
     rounds = 0
     while narrow == 1:

@@ -22,6 +22,7 @@ from mvnorth._linalg.reorder import FLAGS
 _EPS = float(np.finfo(np.float64).eps)
 _ZERO = 64.0  # times eps and the root of the length: entries of a row that may be rounding
 _MISFIT = 1e-8  # more than that between two neighbours, in units of their noise, is no rounding
+_LARGEST = 1e-6  # misfit of all rows together that still counts as rounding
 _NONE = -1
 
 
@@ -79,15 +80,17 @@ def _unlink(near, links, a, b):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _grow(L, deviation, near, links):
+def _grow(L, deviation, rounded, near, links):
     """Neighbours of all coordinates (d, 2) with correlations and noises (d, 2, 2); the misfit.
 
-    The misfit is the Frobenius norm of what is left of the rows, each in units of its L_ii;
+    ``rounded`` is 1 for a factor whose own computation has brought rounding of 1/L_jj into columns
+    j, and 0 for one that was given.  The misfit is the Frobenius norm of what is left of the rows, each in units of its L_ii;
     infinite where there is no chain.
     """
     d = L.shape[0]
     row = np.empty(d)
     misfit2 = 0.0
+    near[:] = _NONE
     for i in range(d):
         if not L[i, i] > 0.0:
             return np.inf
@@ -97,7 +100,7 @@ def _grow(L, deviation, near, links):
         of_a = of_b = 0.0
         for back in range(i):
             j = i - 1 - back
-            if abs(row[j]) <= zero:
+            if abs(row[j]) <= zero * (deviation[j] / L[j, j] if rounded else 1.0):
                 continue
             if b != _NONE:
                 return np.inf
@@ -210,10 +213,12 @@ def chains(factor, order, rho, noise, deviation, error, begin, end):
             continue
         near, links = np.full((d, 2), _NONE), np.zeros((d, 2, 2))
         if square:
-            misfit = _grow(A, deviation[b], near, links)
+            misfit = _grow(A, deviation[b], np.int64(0), near, links)
+            if misfit == np.inf:
+                misfit = _grow(A, deviation[b], np.int64(1), near, links)
         else:
             misfit = _grow_in_order(A, deviation[b], near, links)
-        if misfit < np.inf and _walk(near, links, order[b], rho[b], noise[b]):
+        if misfit < _LARGEST and _walk(near, links, order[b], rho[b], noise[b]):
             error[b] = misfit + 8.0 * _EPS
 
 
