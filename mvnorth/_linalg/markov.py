@@ -23,6 +23,7 @@ _EPS = float(np.finfo(np.float64).eps)
 _ZERO = 64.0  # times eps and the root of the length: entries of a row that may be rounding
 _MISFIT = 1e-8  # more than that between two neighbours, in units of their noise, is no rounding
 _LARGEST = 1e-6  # misfit of all rows together that still counts as rounding
+_FEW = 8  # rows that are looked at before all are made triangular
 _NONE = -1
 
 
@@ -80,27 +81,40 @@ def _unlink(near, links, a, b):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _make_room(near, links, a):
+    """See to it that a has at most one neighbour: a link next to nothing is cut.  Its square."""
+    if near[a, 0] == _NONE or near[a, 1] == _NONE:
+        return 0.0
+    side = 0 if abs(links[a, 0, 0]) < abs(links[a, 1, 0]) else 1
+    if not abs(links[a, side, 0]) < _MISFIT:
+        return np.inf
+    rho, _ = _unlink(near, links, a, near[a, side])
+    return rho * rho
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _grow(L, deviation, rounded, near, links):
     """Neighbours of all coordinates (d, 2) with correlations and noises (d, 2, 2); the misfit.
 
-    ``rounded`` is 1 for a factor whose own computation has brought rounding of 1/L_jj into columns
-    j, and 0 for one that was given.  The misfit is the Frobenius norm of what is left of the rows, each in units of its L_ii;
+    ``rounded`` is 1 for a factor that was computed, whose rounding the smallest L_jj have magnified,
+    and 0 for one that was given.  The misfit is the Frobenius norm of what is left of the rows, each in units of its L_ii;
     infinite where there is no chain.
     """
     d = L.shape[0]
     row = np.empty(d)
     misfit2 = 0.0
+    smallest = 1.0
     near[:] = _NONE
     for i in range(d):
         if not L[i, i] > 0.0:
             return np.inf
         row[:i] = L[i, :i]
-        zero = _ZERO * _EPS * math.sqrt(i + 1.0) * deviation[i]
+        zero = _ZERO * _EPS * math.sqrt(i + 1.0) * deviation[i] / smallest**2
         a = b = _NONE
         of_a = of_b = 0.0
         for back in range(i):
             j = i - 1 - back
-            if abs(row[j]) <= zero * (deviation[j] / L[j, j] if rounded else 1.0):
+            if abs(row[j]) <= zero:
                 continue
             if b != _NONE:
                 return np.inf
@@ -114,9 +128,12 @@ def _grow(L, deviation, rounded, near, links):
                 b, of_b = j, factor
         misfit2 += _norm2(row, 0, i) / L[i, i] ** 2
         tau = L[i, i] / deviation[i]
+        if rounded:
+            smallest = min(smallest, tau)
         if a == _NONE:
             continue
         if b == _NONE:
+            misfit2 += _make_room(near, links, a)
             if not _link(near, links, a, i, _better(of_a, tau), tau):
                 return np.inf
             continue
@@ -130,6 +147,7 @@ def _grow(L, deviation, rounded, near, links):
         misfit2 += gap * gap
         for j, factor in ((a, of_a), (b, of_b)):
             rho, noise = _correlation(tau, factor)
+            misfit2 += _make_room(near, links, j)
             if not _link(near, links, j, i, rho, noise):
                 return np.inf
     return math.sqrt(misfit2)
@@ -143,6 +161,7 @@ def _grow_in_order(A, deviation, near, links):
     """
     d, columns = A.shape
     row = np.empty(columns)
+    near[:] = _NONE
     misfit2 = 0.0
     reach = 0  # columns of the row before
     for i in range(d):
@@ -211,15 +230,15 @@ def chains(factor, order, rho, noise, deviation, error, begin, end):
         error[b] = np.inf
         if not smallest > 0.0:
             continue
-        near, links = np.full((d, 2), _NONE), np.zeros((d, 2, 2))
-        if square:
-            misfit = _grow(A, deviation[b], np.int64(0), near, links)
-            if misfit == np.inf:
-                misfit = _grow(A, deviation[b], np.int64(1), near, links)
-        else:
-            misfit = _grow_in_order(A, deviation[b], near, links)
-        if misfit < _LARGEST and _walk(near, links, order[b], rho[b], noise[b]):
-            error[b] = misfit + 8.0 * _EPS
+        near, links = np.empty((d, 2), dtype=np.int64), np.empty((d, 2, 2))
+        for rounded in range(2):
+            if square:
+                misfit = _grow(A, deviation[b], rounded, near, links)
+            else:
+                misfit = _grow_in_order(A, deviation[b], near, links)
+            if misfit < _LARGEST and _walk(near, links, order[b], rho[b], noise[b]):
+                error[b] = misfit + 8.0 * _EPS
+                break
 
 
 def recognise(
@@ -229,8 +248,8 @@ def recognise(
 
     Parameters
     ----------
-    factor : (B, d, r) lower triangular ones in any order of the coordinates, or some rows of
-        such ones in the order of the chain
+    factor : (B, d, r) lower triangular ones, or some rows of such ones, in any order of the
+        coordinates; what is neither in order nor square takes O(d**3)
 
     Returns
     -------
@@ -252,4 +271,18 @@ def recognise(
         chains(factor, order, rho, noise, deviation, error, begin, end)
 
     run_items(some, size, size * d * columns * 2e-9)
+    if columns > d:
+        for b in np.flatnonzero(np.isinf(error) & (deviation > 0.0).all(axis=1)):
+            few = factor[b : b + 1, :_FEW]
+            if d > _FEW and np.isinf(recognise(_triangular(few))[4][0]):
+                continue  # every marginal of a chain is one
+            found = recognise(_triangular(factor[b : b + 1]))
+            order[b], rho[b], noise[b], error[b] = (found[k][0] for k in (0, 1, 2, 4))
+            error[b] += 8.0 * _EPS * math.sqrt(columns) / np.min(noise[b], initial=1.0)
     return order, rho, noise, deviation, error
+
+
+def _triangular(factor: np.ndarray) -> np.ndarray:
+    """Lower triangular factors (B, d, d) of the same covariances."""
+    L = np.swapaxes(np.linalg.qr(np.swapaxes(factor, 1, 2), mode="r"), 1, 2)
+    return np.ascontiguousarray(L * np.sign(np.diagonal(L, axis1=1, axis2=2))[:, None, :])

@@ -273,7 +273,7 @@ def test_against_a_plain_transfer_operator(d, level):
 
 
 def test_table_of_problems():
-    table = [p for p in problems("markov") if p.upper.size > 3]
+    table = [p for p in problems("markov") if 3 < p.upper.size <= 200]
     assert len(table) >= 12
     for p in table:
         found = mvnorth.box(p.lower, p.upper, 0.0, p.cov)
@@ -327,9 +327,10 @@ def test_coordinates_without_limits_are_links():
     shorter, its = chain(lower[kept], INF, products)
     assert abs(inside - dropped) <= error + own < 1e-11
     assert abs(inside - shorter) <= error + its < 1e-11
-    api = mvnorth.box(lower, INF, 0.0, L @ L.T)
-    assert api.method == "markov"
-    assert abs(api.log_prob - inside) <= api.rel_error + error
+    for order in (np.arange(40), rng.permutation(40)):
+        api = mvnorth.box(lower[order], INF, 0.0, (L @ L.T)[np.ix_(order, order)])
+        assert api.method == "markov"
+        assert abs(api.log_prob - inside) <= api.rel_error + error
 
 
 def test_independent_pieces_multiply():
@@ -347,7 +348,9 @@ def test_independent_pieces_multiply():
 def test_one_coordinate():
     for low, high in ((-INF, -2.0), (1.0, 1.5), (1e3, INF), (-0.1, 0.1)):
         found, error = chain(low, high, [])
-        truth = exact.log_ndtr(-low) if high == INF else mpmath.log(exact.ndtr(high) - exact.ndtr(low))
+        truth = (
+            exact.log_ndtr(-low) if high == INF else mpmath.log(exact.ndtr(high) - exact.ndtr(low))
+        )
         assert off(found, truth) <= error < 1e-8
 
 
@@ -364,7 +367,7 @@ def test_reference_of_a_tail_that_scipy_cannot_see():
 
 
 @pytest.mark.parametrize("d", [2, 3, 8, 50])
-@pytest.mark.parametrize("largest", [0.02, 0.5, 0.999])
+@pytest.mark.parametrize("largest", [0.02, 0.6, 0.999])
 def test_chains_are_recognised_in_any_order(d, largest):
     rng = np.random.default_rng(d)
     rho = rng.uniform(-largest, largest, d - 1)
