@@ -96,9 +96,9 @@ def _make_room(near, links, a):
 def _grow(L, deviation, rounded, near, links):
     """Neighbours of all coordinates (d, 2) with correlations and noises (d, 2, 2); the misfit.
 
-    ``rounded`` is 1 for a factor that was computed, whose rounding the smallest L_jj have magnified,
-    and 0 for one that was given.  The misfit is the Frobenius norm of what is left of the rows, each in units of its L_ii;
-    infinite where there is no chain.
+    ``rounded`` is 1 for a factor that was computed, whose rounding the smallest L_jj have
+    magnified, and 0 for one that was given.  The misfit is the Frobenius norm of what is left of
+    the rows, each in units of its L_ii; infinite where there is no chain.
     """
     d = L.shape[0]
     row = np.empty(d)

@@ -1,5 +1,6 @@
 """Gauss-Markov chains: against closed forms, 40 digits, extended precision, and identities."""
 
+import itertools
 import math
 
 import mpmath
@@ -129,18 +130,18 @@ def transfer_40_digits(edges, rho):
     with mpmath.workdps(40):
         nodes, weights = [], []
         rule = mpmath.calculus.quadrature.GaussLegendre(mpmath.mp).calc_nodes(4, 140)
-        for a, b in zip(edges[:-1], edges[1:], strict=True):
+        for a, b in itertools.pairwise(edges):
             a, b = mpf(a), mpf(b)
             nodes += [(a + b) / 2 + (b - a) / 2 * x for x, _ in rule]
             weights += [(b - a) / 2 * w for _, w in rule]
         values = [mpmath.npdf(x) for x in nodes]
         for r in rho:
             noise = mpmath.sqrt((1 - mpf(r)) * (1 + mpf(r)))
-            products = [v * w for v, w in zip(values, weights, strict=True)]
+            terms = [(r * x, v * w) for x, v, w in zip(nodes, values, weights, strict=True)]
             values = [
-                mpmath.fsum(p * mpmath.npdf((y - r * x) / noise) / noise for x, p in zip(nodes, products, strict=True))
+                mpmath.fsum(f * mpmath.npdf((y - mean) / noise) / noise for mean, f in terms)
                 for y in nodes
-            ]  # fmt: skip
+            ]
         return mpmath.log(mpmath.fsum(v * w for v, w in zip(values, weights, strict=True)))
 
 
@@ -323,7 +324,7 @@ def test_coordinates_without_limits_are_links():
     lower[kept] = rng.normal(size=15)
     inside, error = chain(lower, INF, rho)
     dropped, own = chain(lower[kept], INF, None, L[kept])  # 15 rows of 40 columns
-    products = [np.prod(rho[a:b]) for a, b in zip(kept[:-1], kept[1:], strict=True)]
+    products = [np.prod(rho[a:b]) for a, b in itertools.pairwise(kept)]
     shorter, its = chain(lower[kept], INF, products)
     assert abs(inside - dropped) <= error + own < 1e-11
     assert abs(inside - shorter) <= error + its < 1e-11
