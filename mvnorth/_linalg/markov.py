@@ -278,7 +278,8 @@ def recognise(
                 continue  # every marginal of a chain is one
             found = recognise(_triangular(factor[b : b + 1]))
             order[b], rho[b], noise[b], error[b] = (found[k][0] for k in (0, 1, 2, 4))
-            error[b] += 8.0 * _EPS * math.sqrt(columns) / np.min(noise[b], initial=1.0)
+            if error[b] < np.inf:
+                error[b] += 8.0 * _EPS * math.sqrt(columns) / np.min(noise[b], initial=1.0)
     return order, rho, noise, deviation, error
 
 

@@ -427,6 +427,16 @@ def test_trees_and_rings_are_no_chains():
             assert recognise(L[None])[4][0] == INF
 
 
+def test_rows_of_what_is_no_chain():
+    A = np.random.default_rng(6).normal(size=(12, 12))
+    L = np.linalg.cholesky(A @ A.T)
+    assert recognise(L[None, [0, 2, 3, 6, 7]])[4][0] == INF
+    assert recognise(L[None, 1:])[4][0] == INF
+    chained = factor(np.full(11, 0.5))
+    chained[9:] = L[9:]  # which the first eight rows do not tell
+    assert recognise(chained[None, [2, 1, 5, 4, 3, 8, 7, 6, 9, 10, 11]])[4][0] == INF
+
+
 def test_small_misfits_are_counted():
     rho = np.full(7, 0.7)
     truth, _ = chain(1.0, INF, rho)
