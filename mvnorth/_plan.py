@@ -2,8 +2,9 @@
 
 Coordinates without limits, or without variance, drop out.  What is left falls apart into blocks
 of coordinates that are independent of each other.  A block of one or two has a closed form; one
-with a single common factor is integrated over that; any other block of three has a closed form,
-and what is then left, or too close to singular, is integrated by Genz's method in tilted variables.
+with a single common factor is integrated over that; any other block of three has a closed form; a
+Markov chain is integrated link by link; and what is then left, or too close to singular, is
+integrated by Genz's method in tilted variables.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import numpy as np
 from mvnorth._linalg.blocks import connected_blocks
 from mvnorth._problem import OneFactorProblems, Problems
 
-METHODS = ("auto", "closed_form", "genz", "quadrature", "tilting")
+METHODS = ("auto", "closed_form", "genz", "markov", "quadrature", "tilting")
 SAMPLING = ("genz", "tilting")
 CLOSED_FORM_MAX = 3
 
@@ -37,7 +38,7 @@ def attempts(d: int, method: str, factored: bool) -> tuple[str, ...]:
     if method != "auto":
         return (method,)
     if d > CLOSED_FORM_MAX:
-        return ("quadrature", "tilting")
+        return ("quadrature", "tilting") if factored else ("quadrature", "markov", "tilting")
     if factored or d == CLOSED_FORM_MAX:
         return ("quadrature", "closed_form", "tilting")
     return ("closed_form", "quadrature", "tilting")

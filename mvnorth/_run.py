@@ -71,6 +71,12 @@ def _run_block(
                 "method='quadrature' takes covariances diag(c) + v v^T with c > 0, which this one "
                 "is not, or too close to a singular one to tell; use method='auto' or 'genz'"
             )
+        if method == "markov" and np.isinf(part.rel_error).any():
+            raise ValueError(
+                "method='markov' takes covariances whose inverse is tridiagonal in some order of "
+                "the coordinates, which this one's is not, or it is too close to singular to be "
+                "resolved; use method='auto' or 'genz'"
+            )
         better = part.rel_error <= estimate.rel_error[rows]
         estimate.replace(rows[better], part, better)
         used[rows[better]] = name
@@ -97,7 +103,11 @@ def _attempt(
 
         dense = problems.dense() if isinstance(problems, OneFactorProblems) else problems
         return closed_form.solve(dense)
-    if name in ("genz", "tilting"):
+    if name == "markov":
+        from mvnorth._methods import markov
+
+        return markov.solve(problems)
+    if name in _plan.SAMPLING:
         from mvnorth._methods import genz, structured
 
         tilted = name == "tilting"
