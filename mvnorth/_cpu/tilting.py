@@ -31,10 +31,11 @@ import math
 import numpy as np
 from numba import njit
 
-from mvnorth._linalg.cholesky import SUMS, cholesky_in_place, solve_in_place
+from mvnorth._linalg.cholesky import SUMS, cholesky_in_place, solve_in_place, square
+from mvnorth._linalg.product import STRIP
 from mvnorth._linalg.reorder import log_interval
 
-_STEPS = 60
+STEPS = 60
 _HALVINGS = 30
 _LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -63,21 +64,6 @@ def _interval_moments(low: float, high: float) -> tuple[float, float, float]:
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _square(T, S, d):
-    """The lower triangle of S = T T^T, T without its unit diagonal."""
-    for i in range(d):
-        for j in range(i):
-            total = T[i, j]
-            for k in range(j):
-                total += T[i, k] * T[j, k]
-            S[i, j] = total
-        total = 1.0
-        for k in range(i):
-            total += T[i, k] * T[i, k]
-        S[i, i] = total
-
-
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
 def _excess(S, own, load, e, out, d):
     """out = (S - I) e, S from its lower triangle, or diag(own) + load load^T if S is empty."""
     if S.shape[0] == 0:
@@ -96,9 +82,22 @@ def _excess(S, own, load, e, out, d):
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _direction(S, own, load, W, F, matrix, step, d):
-    """step = (I + (S - I) W)^-1 F and the decrement F^T W step."""
-    if S.shape[0] == 0:  # Sherman and Morrison
+def assemble(S, W, matrix, d, begin, end):
+    """Rows ``begin`` to ``end`` of I + W^(1/2) (S - I) W^(1/2), below the diagonal; I beyond d."""
+    root = np.sqrt(W[:d])
+    for i in range(begin, end):
+        for j in range(i):
+            matrix[i, j] = root[i] * S[i, j] * root[j] if i < d else 0.0
+        matrix[i, i] = 1.0 + W[i] * (S[i, i] - 1.0) if i < d else 1.0
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def _direction(own, load, W, F, matrix, step, d):
+    """step = (I + (S - I) W)^-1 F and the decrement F^T W step.
+
+    ``matrix`` has the Cholesky factor of what ``assemble`` says; empty with one common factor.
+    """
+    if matrix.shape[0] == 0:  # Sherman and Morrison
         top, bottom = 0.0, 1.0
         for i in range(d):
             k = 1.0 / (1.0 + W[i] * (own[i] - 1.0))
@@ -109,12 +108,7 @@ def _direction(S, own, load, W, F, matrix, step, d):
             step[i] -= load[i] * (top / bottom) / (1.0 + W[i] * (own[i] - 1.0))
     else:
         for i in range(d):
-            root = math.sqrt(W[i])
-            for j in range(i):
-                matrix[i, j] = root * S[i, j] * math.sqrt(W[j])
-            matrix[i, i] = 1.0 + W[i] * (S[i, i] - 1.0)
-            step[i] = root * F[i]
-        cholesky_in_place(matrix, d)
+            step[i] = math.sqrt(W[i]) * F[i]
         solve_in_place(matrix, step, d)
         for i in range(d):
             step[i] /= math.sqrt(W[i])
@@ -125,7 +119,7 @@ def _direction(S, own, load, W, F, matrix, step, d):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _evaluate(S, own, load, lower, upper, s, e, W, F, d):
+def evaluate(S, own, load, lower, upper, s, e, W, F, d):
     """e, W and F = (S - I) e - s at s; returns G and the size of the terms in it."""
     G = size = 0.0
     for i in range(d):
@@ -143,6 +137,28 @@ def _evaluate(S, own, load, lower, upper, s, e, W, F, d):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def advance(S, own, load, lower, upper, s, e, W, F, trial, step, matrix, d, G, size):
+    """One step of Newton's method, ``matrix`` factored; returns G, the size of the terms in it
+    and how far above its minimum it may be, infinite before the last step.
+    """
+    decrement = _direction(own, load, W, F, matrix, step, d)
+    rounding = 1e-15 * size
+    length = 1.0
+    G_trial = G
+    for _ in range(_HALVINGS):
+        for i in range(d):
+            trial[i] = s[i] + length * step[i]
+        G_trial, size = evaluate(S, own, load, lower, upper, trial, e, W, F, d)
+        if G_trial <= G - 1e-4 * length * decrement + rounding:
+            break
+        length *= 0.5
+    for i in range(d):
+        s[i] = trial[i]
+    settled = not decrement > 4.0 * rounding + 1e-20
+    return G_trial, size, decrement + 8.0 * rounding if settled else np.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _saddle_point(S, own, load, lower, upper, s, e, W, F, trial, step, matrix, d):
     """Newton's method from s = 0; returns G and how far above its minimum it may be.
 
@@ -150,24 +166,18 @@ def _saddle_point(S, own, load, lower, upper, s, e, W, F, trial, step, matrix, d
     """
     for i in range(d):
         s[i] = 0.0
-    G, size = _evaluate(S, own, load, lower, upper, s, e, W, F, d)
-    for _ in range(_STEPS):
-        decrement = _direction(S, own, load, W, F, matrix, step, d)
-        rounding = 1e-15 * size
-        length = 1.0
-        for _ in range(_HALVINGS):
-            for i in range(d):
-                trial[i] = s[i] + length * step[i]
-            G_trial, size = _evaluate(S, own, load, lower, upper, trial, e, W, F, d)
-            if G_trial <= G - 1e-4 * length * decrement + rounding:
-                break
-            length *= 0.5
-        for i in range(d):
-            s[i] = trial[i]
-        G = G_trial
-        if not decrement > 4.0 * rounding + 1e-20:
-            return G, decrement + 8.0 * rounding
-    return G, np.inf
+    G, size = evaluate(S, own, load, lower, upper, s, e, W, F, d)
+    gap = np.inf
+    for _ in range(STEPS):
+        if matrix.shape[0] > 0:
+            assemble(S, W, matrix, d, 0, matrix.shape[0])
+            cholesky_in_place(matrix, d)
+        G, size, gap = advance(
+            S, own, load, lower, upper, s, e, W, F, trial, step, matrix, d, G, size
+        )
+        if gap < np.inf:
+            break
+    return G, gap
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -176,6 +186,26 @@ def _half_square(mu, d):
     for i in range(d):
         total += mu[i] * mu[i]
     return 0.5 * total
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def shift_dense(T, lower, upper, rank, attached, slope, mu):
+    """Limits for x rather than y in place; returns what logarithms of weights lack."""
+    d = lower.size
+    for i in range(d):
+        mu[i] = 0.0
+    for i in range(rank):
+        for j in range(i):
+            mu[j] += T[i, j] * slope[i]
+    for i in range(d):
+        shift = mu[attached[i]]
+        for j in range(attached[i]):
+            shift += T[i, j] * mu[j]
+        lower[i] -= shift
+        upper[i] -= shift
+    for i in range(rank, d):
+        slope[i] = 0.0
+    return -_half_square(mu, rank)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -193,7 +223,8 @@ def tilt_dense(T, lower, upper, rank, attached, slope, log_scale, log_bound, beg
     log_bound : (B,) output, upper bound on the logarithm of the probability
     """
     d = lower.shape[1]
-    S, matrix = np.empty((d, d)), np.empty((d, d))
+    strips = -(-d // STRIP)
+    S, matrix = np.empty((strips * STRIP, strips * STRIP)), np.empty((strips * STRIP, strips * STRIP))
     nothing = np.empty(0)
     s, W, F, trial, step, mu = (
         np.empty(d),
@@ -205,23 +236,10 @@ def tilt_dense(T, lower, upper, rank, attached, slope, log_scale, log_bound, beg
     )
     for b in range(begin, end):
         r, low, high, e = rank[b], lower[b], upper[b], slope[b]
-        _square(T[b], S, r)
+        square(T[b], S, 0, strips)
         G, gap = _saddle_point(S, nothing, nothing, low, high, s, e, W, F, trial, step, matrix, r)
         log_bound[b] = min(G + gap, 0.0)
-        for i in range(d):
-            mu[i] = 0.0
-        for i in range(r):
-            for j in range(i):
-                mu[j] += T[b, i, j] * e[i]
-        log_scale[b] = -_half_square(mu, r)
-        for i in range(d):
-            shift = mu[attached[b, i]]
-            for j in range(attached[b, i]):
-                shift += T[b, i, j] * mu[j]
-            low[i] -= shift
-            high[i] -= shift
-        for i in range(r, d):
-            e[i] = 0.0
+        log_scale[b] = shift_dense(T[b], low, high, r, attached[b], e, mu)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

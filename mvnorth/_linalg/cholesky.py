@@ -16,6 +16,7 @@ from mvnorth._threads import run_items
 
 SUMS = {"contract", "nsz", "reassoc"}
 _ITEM = 16  # rows an item of work
+_PLAIN = 48  # up to here plain rows are faster than strips
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
@@ -77,9 +78,9 @@ def cholesky_in_place(A, d):
 
     Parameters
     ----------
-    A : (D, D), D a multiple of STRIP where d is larger than that; the unit matrix beyond d
+    A : (D, D), D = padded(d) or more; the unit matrix beyond d
     """
-    if d <= STRIP:
+    if d <= _PLAIN:
         _factor_rows(A, 0, d)
         return
     packed, inverse = np.empty((A.shape[0], STRIP)), np.empty((STRIP, STRIP))

@@ -5,15 +5,14 @@ from functools import partial
 import numpy as np
 
 from mvnorth._cpu.genz import PANEL, genz_sums
-from mvnorth._cpu.tilting import tilt_dense
 from mvnorth._linalg.reorder import reorder
 from mvnorth._methods.lattice_rule import (
     CORNER,
     Points,
-    Tilt,
     disclaim_beyond_reach,
     integrate,
 )
+from mvnorth._methods.tilting import tilt
 from mvnorth._problem import Budget, Estimate, Problems
 from mvnorth._threads import run_items
 
@@ -53,9 +52,7 @@ def _solve_chunk(problems: Problems, budget: Budget, seed: int, tilted: bool) ->
     run_items(order, size, size * d * d * (d + 30) * 4e-10)
     system = (*ordered, np.zeros((size, d)))
     if tilted:
-        tilt = Tilt.empty(size)
-        saddle = partial(tilt_dense, *system, tilt.log_scale, tilt.log_bound)
-        run_items(saddle, size, size * d * (d * d * 2e-9 + 1e-6))
+        found = tilt(*system)
     corner = np.where((rank <= 1) | ~T.any(axis=(1, 2)), 0.0, CORNER)  # a constant has none
 
     def weigh(rows: np.ndarray, points: Points) -> np.ndarray:
@@ -64,6 +61,6 @@ def _solve_chunk(problems: Problems, budget: Budget, seed: int, tilted: bool) ->
     estimate = integrate(weigh, corner, d, _first_level(d), budget, seed)
     deviation = np.sqrt(np.sum(problems.factor**2, axis=2))
     if tilted:
-        estimate = tilt.scaled(estimate)
+        estimate = found.scaled(estimate)
     disclaim_beyond_reach(estimate, problems.lower, problems.upper, deviation)
     return estimate
