@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from mvnorth._cpu.genz import PANEL, genz_sums
-from mvnorth._linalg.reorder import reorder
+from mvnorth._linalg.reorder_large import reorder_all
 from mvnorth._methods.lattice_rule import (
     CORNER,
     Points,
@@ -14,7 +14,6 @@ from mvnorth._methods.lattice_rule import (
 )
 from mvnorth._methods.tilting import tilt
 from mvnorth._problem import Budget, Estimate, Problems
-from mvnorth._threads import run_items
 
 _CHUNK = 2**22  # entries of T at a time: 32 MB
 
@@ -48,8 +47,7 @@ def _solve_chunk(problems: Problems, budget: Budget, seed: int, tilted: bool) ->
     attached = np.empty((size, d), dtype=np.int64)
 
     ordered = (T, lower, upper, rank, attached)
-    order = partial(reorder, problems.factor, problems.singular, *ordered)
-    run_items(order, size, size * d * d * (d + 30) * 4e-10)
+    reorder_all(problems.factor, problems.singular, *ordered)
     system = (*ordered, np.zeros((size, d)))
     if tilted:
         found = tilt(*system)
