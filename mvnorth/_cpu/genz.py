@@ -59,7 +59,9 @@ def fill(a, value):
 def _subtract_tiles(acc, T, panel, first_row, last_row, y, first, last):
     """acc -= T[first_row:last_row, first:last] @ y[first:last]; acc belongs to row ``panel`` on."""
     rows, count = last_row - first_row, last - first
-    subtract_product(acc, first_row - panel, 0, T, first_row, first, y, first, 0, rows, BLOCK, count)
+    subtract_product(
+        acc, first_row - panel, 0, T, first_row, first, y, first, 0, rows, BLOCK, count
+    )
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")

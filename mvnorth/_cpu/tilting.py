@@ -224,7 +224,10 @@ def tilt_dense(T, lower, upper, rank, attached, slope, log_scale, log_bound, beg
     """
     d = lower.shape[1]
     strips = -(-d // STRIP)
-    S, matrix = np.empty((strips * STRIP, strips * STRIP)), np.empty((strips * STRIP, strips * STRIP))
+    S, matrix = (
+        np.empty((strips * STRIP, strips * STRIP)),
+        np.empty((strips * STRIP, strips * STRIP)),
+    )
     nothing = np.empty(0)
     s, W, F, trial, step, mu = (
         np.empty(d),

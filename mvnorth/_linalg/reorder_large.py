@@ -107,12 +107,6 @@ def _reflect_panel(A, Y, Yt, R, sign, y, low, high, mean, first, count):
             dot *= scale
             for c in range(i, width):
                 A[k, c] -= dot * Y[j, c]
-        for k in range(j):  # column j of R: -scale R (Y y_j)
-            dot = 0.0
-            for c in range(i, width):
-                dot += Y[k, c] * Y[j, c]
-            for m in range(k + 1):
-                R[m, j] -= scale * dot * R[m, k]
         R[j, j] = scale
         for c in range(i, width):
             A[i, c] = 0.0
@@ -125,6 +119,12 @@ def _reflect_panel(A, Y, Yt, R, sign, y, low, high, mean, first, count):
     for c in range(first, width):
         for j in range(STRIP):
             Yt[c, j] = Y[j, c]
+    products = np.zeros((STRIP, STRIP))  # -Y Y^T
+    subtract_product(products, 0, 0, Y, 0, first, Yt, first, 0, STRIP, STRIP, width - first)
+    for j in range(count):
+        for k in range(j):
+            for m in range(k + 1):
+                R[m, j] += R[j, j] * products[k, j] * R[m, k]
 
 
 @njit(cache=True, nogil=True, fastmath=FLAGS, error_model="numpy")
