@@ -4,6 +4,7 @@ Work is cut into items whose results do not depend on who computes them, so the 
 threads never changes a bit of any result.
 """
 
+import itertools
 import os
 from collections import deque
 from collections.abc import Callable
@@ -77,7 +78,7 @@ def run_items(kernel: Callable[[int, int], object], items: int, cost: float) -> 
     # Pieces of a millisecond or more, up to eight a thread; who has finished one takes the next.
     pieces = min(items, threads * (1 + min(7, int(1e3 * cost / threads))))
     edges = [items * k // pieces for k in range(pieces + 1)]
-    waiting = deque(zip(edges[:-1], edges[1:], strict=True))
+    waiting = deque(itertools.pairwise(edges))
 
     def work() -> None:
         while True:

@@ -8,7 +8,6 @@ in the order of k whatever the size, position or thread, so that no result depen
 from typing import Any
 
 import llvmlite.binding as llvm
-import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
@@ -19,8 +18,7 @@ STRIP = 32  # columns that blocked algorithms take at a time, a multiple of LANE
 _DEPTH = 64  # rows of B that stay in the first-level cache for all rows of A
 
 
-@intrinsic
-def subtract_tile(
+def _subtract_tile(
     typingctx: Any, C: Any, i: Any, j: Any, A: Any, row: Any, first: Any, B: Any, k: Any, s: Any,
     count: Any,
 ) -> Any:  # fmt: skip
@@ -94,6 +92,9 @@ def subtract_tile(
     return signature, codegen
 
 
+subtract_tile: Any = intrinsic(_subtract_tile)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def subtract_product(C, i, j, A, row, first, B, k, s, rows, columns, count):
     """C[i:i+rows, j:j+columns] -= A[row:row+rows, first:first+count] @ B[k:k+count, s:s+columns].
@@ -123,8 +124,3 @@ def transpose_strip(X, row, first, count, packed):
 def padded(d: int) -> int:
     """Rows and columns of a square matrix whose d are to be taken in strips."""
     return int(-(-d // STRIP) * STRIP)
-
-
-def zeros(d: int) -> np.ndarray:
-    """A square matrix of zeros, (padded(d), padded(d))."""
-    return np.zeros((padded(d), padded(d)))

@@ -89,7 +89,7 @@ def _reflect_panel(A, Y, Yt, R, sign, y, low, high, mean, first, count):
         for k in range(STRIP):
             R[j, k] = 0.0
         i = first + j
-        for c in range(first, width):
+        for c in range(first - first % LANES, width):
             Y[j, c] = A[i, c] if j < count and c >= i else 0.0
         if j >= count:
             continue
@@ -204,7 +204,7 @@ def _renew(
         run_items(multiply, items, cost)
 
 
-def _reorder_one(
+def reorder_large(
     factor: np.ndarray,
     singular: float,
     T: np.ndarray,
@@ -270,4 +270,4 @@ def reorder_all(
         return
     for b in range(size):
         own = factor[b if len(factor) > 1 else 0]
-        rank[b] = _reorder_one(own, singular, T[b], lower[b], upper[b], attached[b])
+        rank[b] = reorder_large(own, singular, T[b], lower[b], upper[b], attached[b])
