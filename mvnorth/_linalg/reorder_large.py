@@ -215,7 +215,7 @@ def reorder_large(
     """``reorder`` of one problem; returns its rank."""
     d, width = factor.shape
     side = padded(max(width, d))
-    A, G = np.zeros((d + ROWS, side)), np.empty((d + ROWS, padded(d)))
+    A, G = np.zeros((d + ROWS, side)), np.zeros((d + ROWS, padded(d)))
     unit = np.empty((d, width))
     mean, left, guess = np.zeros(d), np.empty(d), np.empty(d)
     one_sided = load(factor, low, high, unit, left)
