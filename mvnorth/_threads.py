@@ -4,7 +4,9 @@ Work is cut into items whose results do not depend on who computes them, so the 
 threads never changes a bit of any result.
 """
 
+import itertools
 import os
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -73,7 +75,21 @@ def run_items(kernel: Callable[[int, int], object], items: int, cost: float) -> 
     pool = _pool  # another thread may set the number of threads, and so the pool, meanwhile
     if pool is None:
         pool = _pool = ThreadPoolExecutor(get_num_threads(), thread_name_prefix="mvnorth")
-    pieces = min(items, 8 * threads)
+    # Pieces of a millisecond or more, up to eight a thread; who has finished one takes the next.
+    pieces = min(items, threads * (1 + min(7, int(1e3 * cost / threads))))
     edges = [items * k // pieces for k in range(pieces + 1)]
-    for _ in pool.map(kernel, edges[:-1], edges[1:]):
-        pass
+    waiting = deque(itertools.pairwise(edges))
+
+    def work() -> None:
+        while True:
+            try:
+                piece = waiting.popleft()
+            except IndexError:
+                return
+            kernel(*piece)
+
+    others = [pool.submit(work) for _ in range(threads - 1)]
+    work()
+    for other in others:
+        if not other.cancel():
+            other.result()

@@ -29,15 +29,18 @@ import math
 import numpy as np
 from numba import njit
 
-from mvnorth._cpu.tilting import STEPS, saddle_point, square
-from mvnorth._linalg.cholesky import SUMS
+from mvnorth._cpu.tilting import STEPS, saddle_point
+from mvnorth._linalg.cholesky import PLAIN, SUMS, cholesky_in_place, square, square_plain
+from mvnorth._linalg.product import ROWS, STRIP, subtract_product
 from mvnorth._linalg.reorder import log_interval
 
+PATH_STEPS = 3  # of Newton's method for each tau
+SETTLED = 0.05  # relative change of lambda
+_LEAST = 1e-6  # what a curvature is short of 1: tau is at most lambda times its inverse
 _LOG_RARE = math.log(3e-5)
 _EPS = 2.0**-52
 _LOG_4_PI = math.log(4.0 * math.pi)
-_SETTLED = 0.05  # relative change of lambda
-_PATH_STEPS = 3  # of Newton's method for each tau
+_LANES = 32  # random vectors that reaches are estimated from
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -47,66 +50,12 @@ def _chord(low: float, high: float, s: float, e: float, W: float, reach: float) 
     It touches the function at s and meets it at s + reach or s - reach, whichever is flatter.
     """
     if reach < 0.02:
-        return W
+        return min(W, 1.0 - _LEAST)
     here = log_interval(low - s, high - s)
     right = log_interval(low - s - reach, high - s - reach) - here - e * reach
     left = log_interval(low - s + reach, high - s + reach) - here + e * reach
     curvature = -2.0 * max(left, right) / (reach * reach)
-    return min(max(curvature, 0.0), W, 1.0 - 1e-9)
-
-
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _add_multiples(out, a, x, b, y, size):
-    for j in range(size):
-        out[j] += a * x[j] + b * y[j]
-
-
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _look_ahead(T, tau, J, d):
-    """J with sum_j<=i J_ij y_j = eta_i + noise of variance J_ii = lambda_i, given later factors.
-
-    Variables are eliminated from the last one on.  With every factor its precision grows by tau
-    times the square of a row of T, less what eliminating the variable takes; no large tau is
-    subtracted from itself.
-    """
-    for i in range(d):
-        for j in range(i):
-            J[i, j] = 0.0
-        J[i, i] = 1.0
-    for k in range(d - 1, -1, -1):
-        if tau[k] == 0.0 and k < d - 1:
-            # Still to be eliminated, with the precision that later factors gave it.
-            for i in range(k):
-                if J[k, i] != 0.0:
-                    _add_multiples(J[i], -J[k, i] / J[k, k], J[k], 0.0, J[k], i + 1)
-            continue
-        p = J[k, k] + tau[k]
-        for i in range(k):
-            a = tau[k] * (J[k, k] * T[k, i] - J[k, i]) / p
-            b = -(tau[k] * T[k, i] + J[k, i]) / p
-            if a != 0.0 or b != 0.0:
-                _add_multiples(J[i], a, T[k], b, J[k], i + 1)
-
-
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _new_factor(T, J, scale, attached, G, rows):
-    """G = T': what rows of T are in the variables x, with unit entries on the diagonal left out.
-
-    Row i is sum_j T_ij y_j with y = J^-1 (eta + diag(scale) x), times the scale of its variable.
-    """
-    for i in range(rows):
-        a = attached[i]
-        row = G[i]
-        for j in range(a):
-            row[j] = T[i, j]
-        last = 1.0
-        for k in range(a, -1, -1):
-            entry = last / J[k, k]
-            for j in range(k):
-                row[j] -= entry * J[k, j]
-            last = row[k - 1] if k > 0 else 0.0
-            if k < a:
-                row[k] = entry * scale[k] * scale[a]
+    return min(max(curvature, 0.0), W, 1.0 - _LEAST)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -118,27 +67,122 @@ def _range(low: float, high: float, mean: float) -> float:
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _reaches(G, W, spread, H, reach, d):
+def _reaches(G, W, spread, reach, d):
     """How far the conditional means may be from the path, in units of conditional deviations.
 
-    To first order a variable moves by W times what its limits do, and by noise of its own;
-    H (overwritten) is how the conditional means depend on the noise.
+    To first order a variable moves by W times what its limits do, and by noise of its own: their
+    mean square over random signs of the noise, to about an eighth.
     """
+    x = np.empty((d, _LANES))
+    p = np.empty(_LANES)
+    state = np.uint64(1)
     for i in range(d):
+        for k in range(_LANES):
+            p[k] = 0.0
         for j in range(i):
-            H[i, j] = G[i, j]
-        for j in range(i):
-            follow = G[i, j] * W[j]
-            for k in range(j):
-                H[i, k] -= follow * H[j, k]
+            g = G[i, j]
+            for k in range(_LANES):
+                p[k] -= g * x[j, k]
         total = 0.0
-        for j in range(i):
-            total += (H[i, j] * spread[j]) ** 2
-        reach[i] = math.sqrt(total)
+        # A linear congruential generator (Knuth's MMIX): its upper bits are the signs.
+        state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+        for k in range(_LANES):
+            total += p[k] * p[k]
+            sign = 1.0 if (state >> np.uint64(32 + k)) & np.uint64(1) else -1.0
+            x[i, k] = W[i] * p[k] + sign * spread[i]
+        reach[i] = math.sqrt(total / _LANES)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _place(T, G, scale, tau, attached, e, singular, low, high, slope, curve, work, d, r):
+def choose_curvatures(G, scale, low, high, s, e, W, tau, work, d):
+    """tau for the present path."""
+    spread, reach = work[0], work[1]
+    for i in range(d):
+        spread[i] = _range(scale[i] * low[i] - s[i], scale[i] * high[i] - s[i], e[i])
+    _reaches(G, W, spread, reach, d)
+    for i in range(d):
+        k = _chord(scale[i] * low[i], scale[i] * high[i], s[i], e[i], W[i], reach[i])
+        tau[i] = scale[i] * scale[i] * k / (1.0 - k)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def reverse(T, tau, X, root, d):
+    """X + diag(root) = diag(tau)**(1/2) T, transposed and with rows and columns in reverse order.
+
+    With tau**(1/2) for columns now, so that the square of it, and I, is what the later factors
+    make of the precision of y; zero beyond d.
+    """
+    for a in range(X.shape[0]):
+        root[a] = math.sqrt(tau[d - 1 - a]) if a < d else 0.0
+    for a in range(X.shape[0]):
+        for c in range(X.shape[1]):
+            X[a, c] = T[d - 1 - c, d - 1 - a] * root[c] if c < a < d else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_one(M, d):
+    for a in range(d):
+        M[a, a] += 1.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def look_ahead(T, tau, L, J, scale, s, d):
+    """J with sum_j<=i J_ij y_j = eta_i + noise of variance J_ii = lambda_i, given later factors.
+
+    ``L`` is the Cholesky factor of ``reverse``'s square and I: eliminating variables from the last
+    one on.  ``scale`` becomes lambda**(1/2), and s what it was for the old one; returns the largest
+    relative change of scale.
+    """
+    change = 0.0
+    for i in range(d):
+        own = d - 1 - i
+        pivot = L[own, own]
+        for j in range(i):
+            J[i, j] = pivot * L[d - 1 - j, own] - tau[i] * T[i, j]
+        J[i, i] = max(pivot * pivot - tau[i], 1.0)
+        root = math.sqrt(J[i, i])
+        change = max(change, abs(root / scale[i] - 1.0))
+        s[i] *= root / scale[i]
+        scale[i] = root
+    return change
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def new_factor(T, J, scale, attached, G, d, begin, end):
+    """T' as G: what rows of T are in the variables x, unit entries on the diagonal left out.
+
+    Row i is sum_j T_ij y_j with y = J^-1 (eta + diag(scale) x), times the scale of its variable.
+    Items ``begin`` to ``end`` of ROWS rows each; G (.., E), E a multiple of STRIP.
+    """
+    for row in range(begin * ROWS, min(end * ROWS, d), ROWS):
+        last = 0
+        for i in range(row, row + ROWS):
+            a = attached[i] if i < d else 0
+            last = max(last, a)
+            for j in range(G.shape[1]):
+                G[i, j] = T[i, j] if i < d and j < a else 0.0
+            if i < d:
+                G[i, a] = 1.0
+        for strip in range(last - last % STRIP, -1, -STRIP):
+            done = strip + STRIP
+            if done <= last:
+                count = last + 1 - done
+                subtract_product(G, row, strip, G, row, done, J, done, strip, ROWS, STRIP, count)
+            for i in range(row, row + ROWS):
+                for k in range(min(done, last + 1) - 1, strip - 1, -1):
+                    entry = G[i, k] / J[k, k]
+                    G[i, k] = entry
+                    for j in range(strip, k):
+                        G[i, j] -= entry * J[k, j]
+        for i in range(row, min(row + ROWS, d)):
+            a = attached[i]
+            for j in range(a):
+                G[i, j] *= scale[j] * scale[a]
+            G[i, a] = 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def place(T, G, scale, tau, attached, e, singular, low, high, slope, curve, work, d, r):
     """Limits, slopes and curves for ``genz_sums``.
 
     Returns the logarithm that scales its weights, and a bound on its rounding error: of the terms
@@ -172,7 +216,8 @@ def _place(T, G, scale, tau, attached, e, singular, low, high, slope, curve, wor
             linear = centre * (e[i] + 0.5 * k * centre)
             quadratic = 0.5 * (e[i] * e[i] - a[i] * path)
             log_scale += linear + quadratic - math.log(scale[i])
-            size += abs(linear) + abs(quadratic)
+            # lambda is what is left of lambda + tau
+            size += abs(linear) + abs(quadratic) + tau[i] / (scale[i] * scale[i])
             leverage += abs(a[i]) * math.sqrt(norm)
             distance += y[i] * y[i]
     of_rows = 2.0 * _EPS * math.sqrt(r * distance)
@@ -181,12 +226,29 @@ def _place(T, G, scale, tau, attached, e, singular, low, high, slope, curve, wor
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _usable(e, scale, tau, d):
+def usable(e, scale, tau, d):
     """False for numbers that are too large or not numbers."""
     total = 0.0
     for i in range(d):
         total += abs(e[i]) + scale[i] + tau[i]
     return total < 1e100
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def no_look_ahead(e, tau, J, scale, d):
+    """Weights without a tilt."""
+    for i in range(d):
+        e[i] = tau[i] = 0.0
+        scale[i] = 1.0
+        for j in range(d):
+            J[i, j] = 1.0 if i == j else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def copy_factor(G, attached, T, d):
+    for i in range(d):
+        for j in range(attached[i]):
+            T[i, j] = G[i, j]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -211,51 +273,47 @@ def tilt_dense(
     log_bound : (B,) output, upper bound on the logarithm of the probability
     """
     d = lower.shape[1]
-    S, matrix, J, G = np.empty((d, d)), np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
-    nothing = np.empty(0)
+    strips = -(-d // STRIP)
+    side = strips * STRIP
+    items = -(-d // ROWS)
+    S, matrix, J = np.empty((side, side)), np.empty((side, side)), np.zeros((side, side))
+    G = np.empty((side, side))
+    nothing, ones, root = np.empty(0), np.ones(side), np.empty(side)
     work = np.empty((3, d))
-    s, e, W = np.empty(d), np.empty(d), np.empty(d)
-    scale, tau, spread, reach = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
+    s, e, W, scale, tau = np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d)
     for b in range(begin, end):
         r, low, high, own = rank[b], lower[b], upper[b], attached[b]
-        square(T[b], S, r)
-        for i in range(d):
-            s[i] = tau[i] = 0.0
-            scale[i] = 1.0
+        if r <= PLAIN:
+            square_plain(T[b], ones, S, r)
+        else:
+            square(T[b], ones, S, 0, strips)
+        no_look_ahead(e, tau, J, scale, r)
+        for i in range(r):
+            s[i] = 0.0
         bound, gap = saddle_point(
             S, nothing, nothing, scale, low, high, STEPS, s, e, W, work, matrix, r
         )  # fmt: skip
         log_bound[b] = min(bound + gap, 0.0) if gap < np.inf else 0.0
-        _look_ahead(T[b], tau, J, r)
         for _ in range(rounds):
-            _new_factor(T[b], J, scale, own, G, r)
-            for i in range(r):
-                spread[i] = _range(scale[i] * low[i] - s[i], scale[i] * high[i] - s[i], e[i])
-            _reaches(G, W, spread, matrix, reach, r)
-            for i in range(r):
-                k = _chord(scale[i] * low[i], scale[i] * high[i], s[i], e[i], W[i], reach[i])
-                tau[i] = scale[i] * scale[i] * k / (1.0 - k)
-            _look_ahead(T[b], tau, J, r)
-            change = 0.0
-            for i in range(r):
-                root = math.sqrt(J[i, i])
-                change = max(change, abs(root / scale[i] - 1.0))
-                s[i] *= root / scale[i]
-                scale[i] = root
+            new_factor(T[b], J, scale, own, G, r, 0, items)
+            choose_curvatures(G, scale, low, high, s, e, W, tau, work, r)
+            reverse(T[b], tau, G, root, r)
+            if r <= PLAIN:
+                square_plain(G, root, matrix, r)
+            else:
+                square(G, root, matrix, 0, strips)
+            add_one(matrix, side)
+            cholesky_in_place(matrix, r)
+            change = look_ahead(T[b], tau, matrix, J, scale, s, r)
             saddle_point(
-                S, nothing, nothing, scale, low, high, _PATH_STEPS, s, e, W, work, matrix, r
+                S, nothing, nothing, scale, low, high, PATH_STEPS, s, e, W, work, matrix, r
             )  # fmt: skip
-            if change < _SETTLED:
+            if change < SETTLED:
                 break
-        if not _usable(e, scale, tau, r):  # numbers too large: weights without a tilt
-            for i in range(r):
-                e[i] = tau[i] = 0.0
-                scale[i] = 1.0
-            _look_ahead(T[b], tau, J, r)
-        _new_factor(T[b], J, scale, own, G, d)
-        log_scale[b], rounding[b] = _place(
+        if not usable(e, scale, tau, r):
+            no_look_ahead(e, tau, J, scale, r)
+        new_factor(T[b], J, scale, own, G, d, 0, items)
+        log_scale[b], rounding[b] = place(
             T[b], G, scale, tau, own, e, singular, low, high, slope[b], curve[b], work, d, r
         )  # fmt: skip
-        for i in range(d):
-            for j in range(own[i]):
-                T[b, i, j] = G[i, j]
+        copy_factor(G, own, T[b], d)

@@ -9,7 +9,7 @@ A tilted weight has another factor exp(sum_i slope_i a_i + curve_i a_i**2), wher
 a_i = -sum_j<i T_ij y_j, see ``mvnorth._cpu.curved_tilting``.
 
 Samples are innermost and contiguous, so that Phi and its inverse run as vector code; rows are
-taken in panels and tiles, so that a loaded y serves many of them.  A weight is a mantissa and a
+taken in panels, so that a loaded y serves many of them.  A weight is a mantissa and a
 power of two, so it does not underflow.  Rows that a singular covariance ties to earlier
 variables narrow the limits of the last variable they contain (Genz & Kwong 2000).
 """
@@ -17,6 +17,7 @@ variables narrow the limits of the last variable they contain (Genz & Kwong 2000
 import numpy as np
 from numba import njit
 
+from mvnorth._linalg.product import ROWS, subtract_product
 from mvnorth._scalar.exp_log import (
     FAST,
     exp_parts,
@@ -34,7 +35,8 @@ from mvnorth._scalar.normal import (
 from mvnorth._tables.normal import QUANTILE_W_MAX
 
 BLOCK = 128  # samples at a time
-TILE = 4  # rows and columns whose products stay in registers
+ROW = BLOCK + 8  # of y: rows a power of two apart would share few places of the caches
+TILE = ROWS  # rows and columns between products
 WORK = 9  # arrays of BLOCK that ``draw_variable`` works in
 PANEL = 16  # rows whose sums stay in the first-level cache; T is padded to a multiple of it
 
@@ -55,29 +57,12 @@ def fill(a, value):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _subtract_tile(acc, a, T, row, y, j):
-    """acc[a:a+4] -= T[row:row+4, j:j+4] @ y[j:j+4]: sixteen multiply-adds for twelve accesses."""
-    t00, t01, t02, t03 = T[row, j], T[row, j + 1], T[row, j + 2], T[row, j + 3]
-    t10, t11, t12, t13 = T[row + 1, j], T[row + 1, j + 1], T[row + 1, j + 2], T[row + 1, j + 3]
-    t20, t21, t22, t23 = T[row + 2, j], T[row + 2, j + 1], T[row + 2, j + 2], T[row + 2, j + 3]
-    t30, t31, t32, t33 = T[row + 3, j], T[row + 3, j + 1], T[row + 3, j + 2], T[row + 3, j + 3]
-    for s in range(BLOCK):
-        p, q, r, t = y[j, s], y[j + 1, s], y[j + 2, s], y[j + 3, s]
-        acc[a, s] -= t00 * p + t01 * q + t02 * r + t03 * t
-        acc[a + 1, s] -= t10 * p + t11 * q + t12 * r + t13 * t
-        acc[a + 2, s] -= t20 * p + t21 * q + t22 * r + t23 * t
-        acc[a + 3, s] -= t30 * p + t31 * q + t32 * r + t33 * t
-
-
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _subtract_tiles(acc, T, panel, first_row, last_row, y, first, last):
-    """acc -= T[first_row:last_row, first:last] @ y[first:last]; acc belongs to row ``panel`` on.
-
-    Columns outside: four rows of y are read from far once and serve the whole panel.
-    """
-    for j in range(first, last, TILE):
-        for row in range(first_row, last_row, TILE):
-            _subtract_tile(acc, row - panel, T, row, y, j)
+    """acc -= T[first_row:last_row, first:last] @ y[first:last]; acc belongs to row ``panel`` on."""
+    rows, count = last_row - first_row, last - first
+    subtract_product(
+        acc, first_row - panel, 0, T, first_row, first, y, first, 0, rows, BLOCK, count
+    )
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -287,8 +272,8 @@ def genz_sums(
     parts = start.size
     replicates = shifts.shape[0]
     work = np.empty((WORK, BLOCK))
-    sums = np.empty((PANEL, BLOCK))
-    y = np.zeros((T.shape[1], BLOCK))
+    sums = np.empty((PANEL, ROW))
+    y = np.zeros((T.shape[1], ROW))
     for item in range(begin, end):
         part = item % parts
         shift = shifts[(item // parts) % replicates]

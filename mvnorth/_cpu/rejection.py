@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numba import njit
 
-from mvnorth._cpu.genz import BLOCK, PANEL, WORK, draw_variable, finish_block, start_block
+from mvnorth._cpu.genz import BLOCK, PANEL, ROW, WORK, draw_variable, finish_block, start_block
 from mvnorth._linalg.cholesky import SUMS
 from mvnorth._scalar.exp_log import FAST, log_scaled
 
@@ -57,8 +57,8 @@ def accept(T, lower, upper, rank, attached, slope, curve, log_share, order, plac
     draws : (blocks * BLOCK, d) output; as many rows as are accepted
     """
     work = np.empty((WORK, BLOCK))
-    sums = np.empty((PANEL, BLOCK))
-    y = np.zeros((T.shape[0], BLOCK))
+    sums = np.empty((PANEL, ROW))
+    y = np.zeros((T.shape[0], ROW))
     x = np.empty(rank)
     accepted = 0
     total = largest = 0.0

@@ -31,7 +31,7 @@ import math
 import numpy as np
 from numba import njit
 
-from mvnorth._linalg.cholesky import SUMS, cholesky_in_place, solve_in_place
+from mvnorth._linalg.cholesky import PLAIN, SUMS, cholesky_in_place, solve_in_place
 from mvnorth._linalg.reorder import log_interval
 from mvnorth._scalar.normal import mills, tail_ratio
 
@@ -82,21 +82,6 @@ def interval_moments(low: float, high: float) -> tuple[float, float, float]:
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def square(T, S, d):
-    """The lower triangle of S = T T^T, T without its unit diagonal."""
-    for i in range(d):
-        for j in range(i):
-            total = T[i, j]
-            for k in range(j):
-                total += T[i, k] * T[j, k]
-            S[i, j] = total
-        total = 1.0
-        for k in range(i):
-            total += T[i, k] * T[i, k]
-        S[i, i] = total
-
-
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
 def _excess(S, own, load, scale, e, out, d):
     """out = (R S R - I) e with R = diag(scale).
 
@@ -121,9 +106,22 @@ def _excess(S, own, load, scale, e, out, d):
 
 
 @njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _direction(S, own, load, scale, W, F, matrix, step, d):
-    """step = (I + (R S R - I) W)^-1 F, see ``_excess``, and the decrement F^T W step."""
-    if S.shape[0] == 0:  # Sherman and Morrison
+def assemble(S, scale, W, matrix, d, begin, end):
+    """Rows ``begin`` to ``end`` of I + W^(1/2) (R S R - I) W^(1/2), see ``_excess``; I beyond d."""
+    root = scale[:d] * np.sqrt(W[:d])
+    for i in range(begin, end):
+        for j in range(i):
+            matrix[i, j] = root[i] * S[i, j] * root[j] if i < d else 0.0
+        matrix[i, i] = 1.0 + W[i] * (scale[i] * scale[i] * S[i, i] - 1.0) if i < d else 1.0
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def _direction(own, load, scale, W, F, matrix, step, d):
+    """step = (I + (R S R - I) W)^-1 F and the decrement F^T W step.
+
+    ``matrix`` has the Cholesky factor of what ``assemble`` says; empty with one common factor.
+    """
+    if matrix.shape[0] == 0:  # Sherman and Morrison
         top, bottom = 0.0, 1.0
         for i in range(d):
             inverse = 1.0 / (1.0 + W[i] * (scale[i] * scale[i] * own[i] - 1.0))
@@ -136,12 +134,7 @@ def _direction(S, own, load, scale, W, F, matrix, step, d):
             step[i] -= scale[i] * load[i] * inverse * (top / bottom)
     else:
         for i in range(d):
-            root = math.sqrt(W[i])
-            for j in range(i):
-                matrix[i, j] = root * scale[i] * S[i, j] * (scale[j] * math.sqrt(W[j]))
-            matrix[i, i] = 1.0 + W[i] * (scale[i] * scale[i] * S[i, i] - 1.0)
-            step[i] = root * F[i]
-        cholesky_in_place(matrix, d)
+            step[i] = math.sqrt(W[i]) * F[i]
         solve_in_place(matrix, step, d)
         for i in range(d):
             step[i] /= math.sqrt(W[i])
@@ -152,7 +145,7 @@ def _direction(S, own, load, scale, W, F, matrix, step, d):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _evaluate(S, own, load, scale, lower, upper, s, e, W, F, d):
+def evaluate(S, own, load, scale, lower, upper, s, e, W, F, d):
     """e, W and F = (R S R - I) e - s at s; returns G and the size of the terms in it."""
     G, size = 0.0, float(d)  # log Phi of a large number is known to rounding of 1
     for i in range(d):
@@ -171,32 +164,47 @@ def _evaluate(S, own, load, scale, lower, upper, s, e, W, F, d):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def advance(S, own, load, scale, lower, upper, s, e, W, work, matrix, d, G, size):
+    """One step of Newton's method, ``matrix`` factored; returns G, the size of the terms in it
+    and how far above its minimum it may be, infinite before the last step.
+    """
+    F, trial, step = work[0], work[1], work[2]
+    decrement = _direction(own, load, scale, W, F, matrix, step, d)
+    rounding = 1e-15 * size
+    length = 1.0
+    G_trial = G
+    for _ in range(_HALVINGS):
+        for i in range(d):
+            trial[i] = s[i] + length * step[i]
+        G_trial, size = evaluate(S, own, load, scale, lower, upper, trial, e, W, F, d)
+        if G_trial <= G - 1e-4 * length * decrement + rounding:
+            break
+        length *= 0.5
+    for i in range(d):
+        s[i] = trial[i]
+    settled = not decrement > 4.0 * rounding + 1e-20
+    return G_trial, size, decrement + 8.0 * rounding if settled else np.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def saddle_point(S, own, load, scale, lower, upper, steps, s, e, W, work, matrix, d):
     """Newton's method from s; returns G and how far above its minimum it may be.
 
     The second is infinite where the method did not settle in ``steps``.  Limits are multiplied by
     ``scale`` and S by it from both sides.  ``work`` is (3, d).
     """
-    F, trial, step = work[0], work[1], work[2]
-    G, size = _evaluate(S, own, load, scale, lower, upper, s, e, W, F, d)
+    G, size = evaluate(S, own, load, scale, lower, upper, s, e, W, work[0], d)
+    gap = np.inf
     for _ in range(steps):
-        decrement = _direction(S, own, load, scale, W, F, matrix, step, d)
-        rounding = 1e-15 * size
-        length = 1.0
-        G_trial = G
-        for _ in range(_HALVINGS):
-            for i in range(d):
-                trial[i] = s[i] + length * step[i]
-            G_trial, size = _evaluate(S, own, load, scale, lower, upper, trial, e, W, F, d)
-            if G_trial <= G - 1e-4 * length * decrement + rounding:
-                break
-            length *= 0.5
-        for i in range(d):
-            s[i] = trial[i]
-        G = G_trial
-        if not decrement > 4.0 * rounding + 1e-20:
-            return G, decrement + 8.0 * rounding
-    return G, np.inf
+        if matrix.shape[0] > 0:
+            assemble(S, scale, W, matrix, d, 0, d if d <= PLAIN else matrix.shape[0])
+            cholesky_in_place(matrix, d)
+        G, size, gap = advance(
+            S, own, load, scale, lower, upper, s, e, W, work, matrix, d, G, size
+        )  # fmt: skip
+        if gap < np.inf:
+            break
+    return G, gap
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -29,7 +29,7 @@ def log_interval(low: float, high: float) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _truncated_mean(low: float, high: float) -> float:
+def truncated_mean(low: float, high: float) -> float:
     """Mean of a standard normal between two limits; between them whatever the rounding."""
     log_prob = log_interval(low, high)
     mean = -math.exp(min(-0.5 * high * high - _LOG_SQRT_2_PI - log_prob, 700.0))
@@ -68,7 +68,7 @@ def _reflect(A, i, left):
 
 
 @njit(cache=True, nogil=True, fastmath=FLAGS, error_model="numpy")
-def _load(source, low, high, A, left):
+def load(source, low, high, A, left):
     """Rows of unit norm and their limits; a lower limit alone is mirrored.  True if all are."""
     one_sided = True
     for i in range(A.shape[0]):
@@ -89,7 +89,7 @@ def _load(source, low, high, A, left):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _next_row(low, high, mean, left, first, singular, one_sided):
+def next_row(low, high, mean, left, first, singular, one_sided):
     """The row with the smallest conditional probability, or -1 if all are tied."""
     best, smallest = -1, np.inf
     for k in range(first, low.size):
@@ -103,7 +103,7 @@ def _next_row(low, high, mean, left, first, singular, one_sided):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _swap(A, low, high, mean, left, order, i, k):
+def swap(A, low, high, mean, left, order, i, k):
     for j in range(A.shape[1]):
         A[i, j], A[k, j] = A[k, j], A[i, j]
     low[i], low[k] = low[k], low[i]
@@ -111,6 +111,35 @@ def _swap(A, low, high, mean, left, order, i, k):
     mean[i], mean[k] = mean[k], mean[i]
     left[i], left[k] = left[k], left[i]
     order[i], order[k] = order[k], order[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def store(A, r, singular, T, low, high, mean, left, tie, order, diagonal):
+    """Sort what is tied, and write T and the limits of its rows; A has r rows before the tied."""
+    d = low.size
+    for i in range(d):
+        tie[i] = min(i, r - 1)
+        if i >= r:
+            while abs(A[i, tie[i]]) <= singular and tie[i] > 0:
+                tie[i] -= 1
+    for i in range(r + 1, d):  # insertion sort of the tied rows by their variable
+        k = i
+        while k > r and tie[k - 1] > tie[k]:
+            tie[k - 1], tie[k] = tie[k], tie[k - 1]
+            swap(A, low, high, mean, left, order, k - 1, k)
+            k -= 1
+    for i in range(d):
+        pivot = A[i, tie[i]]
+        diagonal[i] = pivot
+        for j in range(T.shape[1]):
+            T[i, j] = A[i, j] / pivot if j < tie[i] else 0.0
+        low[i] /= pivot
+        high[i] /= pivot
+        if pivot < 0.0:
+            low[i], high[i] = high[i], low[i]
+    for i in range(d, T.shape[0]):
+        for j in range(T.shape[1]):
+            T[i, j] = 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -135,42 +164,20 @@ def reorder(factor, singular, T, lower, upper, rank, attached, order, diagonal, 
     left = np.empty(d)
     for b in range(begin, end):
         low, high, tie = lower[b], upper[b], attached[b]
-        one_sided = _load(factor[b if factor.shape[0] > 1 else 0], low, high, A, left)
+        one_sided = load(factor[b if factor.shape[0] > 1 else 0], low, high, A, left)
         for i in range(d):
             mean[i] = 0.0
             order[b, i] = i
         r = 0
         while r < d:
-            best = _next_row(low, high, mean, left, r, singular, one_sided)
+            best = next_row(low, high, mean, left, r, singular, one_sided)
             if best < 0:
                 break
-            _swap(A, low, high, mean, left, order[b], r, best)
-            y = _truncated_mean((low[r] - mean[r]) / left[r], (high[r] - mean[r]) / left[r])
+            swap(A, low, high, mean, left, order[b], r, best)
+            y = truncated_mean((low[r] - mean[r]) / left[r], (high[r] - mean[r]) / left[r])
             _reflect(A, r, left)
             for k in range(r + 1, d):
                 mean[k] += A[k, r] * y
             r += 1
         rank[b] = r
-        for i in range(d):
-            tie[i] = min(i, r - 1)
-            if i >= r:
-                while abs(A[i, tie[i]]) <= singular and tie[i] > 0:
-                    tie[i] -= 1
-        for i in range(r + 1, d):  # insertion sort of the tied rows by their variable
-            k = i
-            while k > r and tie[k - 1] > tie[k]:
-                tie[k - 1], tie[k] = tie[k], tie[k - 1]
-                _swap(A, low, high, mean, left, order[b], k - 1, k)
-                k -= 1
-        for i in range(d):
-            pivot = A[i, tie[i]]
-            diagonal[b, i] = pivot
-            for j in range(T.shape[2]):
-                T[b, i, j] = A[i, j] / pivot if j < tie[i] else 0.0
-            low[i] /= pivot
-            high[i] /= pivot
-            if pivot < 0.0:
-                low[i], high[i] = high[i], low[i]
-        for i in range(d, T.shape[1]):
-            for j in range(T.shape[2]):
-                T[b, i, j] = 0.0
+        store(A, r, singular, T[b], low, high, mean, left, tie, order[b], diagonal[b])

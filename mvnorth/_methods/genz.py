@@ -4,21 +4,18 @@ from functools import partial
 
 import numpy as np
 
-from mvnorth._cpu.curved_tilting import tilt_dense
 from mvnorth._cpu.genz import PANEL, genz_sums
-from mvnorth._linalg.reorder import reorder
+from mvnorth._linalg.reorder_large import reorder_all
 from mvnorth._methods.lattice_rule import (
     CORNER,
     Points,
-    Tilt,
     disclaim_beyond_reach,
     integrate,
 )
+from mvnorth._methods.tilting import tilt
 from mvnorth._problem import Budget, Estimate, Problems
-from mvnorth._threads import run_items
 
 _CHUNK = 2**22  # entries of T at a time: 32 MB
-_ROUNDS = 5  # of second-order tilting
 
 
 def solve(problems: Problems, budget: Budget, seed: int, tilted: bool = False) -> Estimate:
@@ -51,13 +48,10 @@ def _solve_chunk(problems: Problems, budget: Budget, seed: int, tilted: bool = F
 
     ordered = (T, lower, upper, rank, attached)
     origin = (np.empty_like(attached), np.empty((size, d)))
-    order = partial(reorder, problems.factor, problems.singular, *ordered, *origin)
-    run_items(order, size, size * d * d * (d + 30) * 4e-10)
+    reorder_all(problems.factor, problems.singular, *ordered, *origin)
     system = (*ordered, np.zeros((size, d)), np.zeros((size, d)))
     if tilted:
-        tilt = Tilt.empty(size)
-        saddle = partial(tilt_dense, *system, problems.singular, _ROUNDS, *tilt.outputs)
-        run_items(saddle, size, size * d * (d * d * 2e-9 + 1e-6))
+        found = tilt(*system, problems.singular)
     corner = np.where((rank <= 1) | ~T.any(axis=(1, 2)), 0.0, CORNER)  # a constant has none
 
     def weigh(rows: np.ndarray, points: Points) -> np.ndarray:
@@ -66,6 +60,6 @@ def _solve_chunk(problems: Problems, budget: Budget, seed: int, tilted: bool = F
     estimate = integrate(weigh, corner, d, _first_level(d), budget, seed)
     deviation = np.sqrt(np.sum(problems.factor**2, axis=2))
     if tilted:
-        estimate = tilt.scaled(estimate)
+        estimate = found.scaled(estimate)
     disclaim_beyond_reach(estimate, problems.lower, problems.upper, deviation)
     return estimate

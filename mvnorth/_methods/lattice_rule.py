@@ -29,7 +29,7 @@ SAFETY = 1.3
 HALVING = 0.7
 CORNER = 0.1  # of a point's share
 FIXED_POINTS = REPLICATES * 1024  # where nobody says how many and no tolerance decides
-PART = 2048  # points an item of work
+PART = 2048  # points an item of work, fewer from d = 256 on: enough items for all threads
 
 
 @dataclass(frozen=True)
@@ -122,11 +122,13 @@ def integrate(
     shifts = qmc.random_shifts(seed, replicates, d)
     z = qmc.lattice_vector(d)
 
+    part = max(BLOCK, PART // 2 ** max(0, (d // 128).bit_length() - 1))
+
     def add(rows: np.ndarray, level: int, first: int, stride: int) -> np.ndarray:
         """Logs of sum and largest weight (rows, R, 2) over every ``stride``-th numerator."""
         count = 2**level // stride
-        start = np.arange(0, count, PART) * stride + first
-        points = Points(z / 2**level, shifts, start, stride, min(count, PART))
+        start = np.arange(0, count, part) * stride + first
+        points = Points(z / 2**level, shifts, start, stride, min(count, part))
         parts = weigh(rows, points)
         return np.stack([log_sum(parts[..., 0], axis=2), parts[..., 1].max(axis=2)], axis=2)
 

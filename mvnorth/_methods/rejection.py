@@ -13,12 +13,12 @@ from typing import Protocol
 
 import numpy as np
 
-from mvnorth._cpu.curved_tilting import tilt_dense
 from mvnorth._cpu.factor_draws import KNOTS, draw_coordinates, draw_factors, set_knots
 from mvnorth._cpu.genz import BLOCK, PANEL
 from mvnorth._cpu.rejection import accept
 from mvnorth._linalg.blocks import connected_blocks
-from mvnorth._linalg.reorder import reorder
+from mvnorth._linalg.reorder_large import reorder_all
+from mvnorth._methods.tilting import tilt
 from mvnorth._problem import DRAW_REACH, OneFactorProblems, Problems
 from mvnorth._result import AcceptanceError
 from mvnorth._run import with_one_factor
@@ -199,13 +199,12 @@ class TiltedProposals:
         rank, attached = np.empty(1, dtype=np.int64), np.empty((1, d), dtype=np.int64)
         order, diagonal = np.empty_like(attached), np.empty((1, d))
         ordered = (T, lower, upper, rank, attached)
-        reorder(problem.factor, problem.singular, *ordered, order, diagonal, 0, 1)
+        reorder_all(problem.factor, problem.singular, *ordered, order, diagonal)
         tilted = (lower.copy(), upper.copy())
         slope, curve = np.zeros((2, 1, d))
-        scale, rounding, bound = np.empty((3, 1))
         # To first order, for which the largest weight is known.
-        shape = (rank, attached, slope, curve, problem.singular, 0)
-        tilt_dense(T, *tilted, *shape, scale, rounding, bound, 0, 1)
+        found = tilt(T, *tilted, rank, attached, slope, curve, problem.singular, rounds=0)
+        scale, bound = found.log_scale, found.log_bound
         mu = np.zeros(padded)
         if bound[0] < 0.0:
             lower, upper = tilted

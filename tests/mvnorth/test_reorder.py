@@ -9,20 +9,28 @@ from hypothesis import strategies as st
 from scipy.special import log_ndtr, ndtr
 
 from mvnorth._linalg.reorder import reorder
+from mvnorth._linalg.reorder_large import reorder_large
 
 EPS = np.finfo(float).eps
 INF = np.inf
 
 
-def _reorder(factor, lower, upper, singular=None, padding=0):
-    """Output of ``reorder`` for one problem: T, limits, rank and attached."""
+both = pytest.mark.parametrize("panels", [False, True], ids=["plain", "panels"])
+
+
+def _reorder(factor, lower, upper, singular=None, padding=0, panels=False):
+    """Output of ``reorder`` or ``reorder_large`` for one problem: T, limits, rank, attached."""
     d = len(lower)
     T = np.full((1, d + padding, d + padding), np.nan)
     low, high = lower[None].copy(), upper[None].copy()
     rank, attached = np.zeros(1, dtype=np.int64), np.zeros((1, d), dtype=np.int64)
     tied = 8 * d * EPS if singular is None else singular
     order, diagonal = np.zeros((1, d), dtype=np.int64), np.zeros((1, d))
-    reorder(factor[None].copy(), tied, T, low, high, rank, attached, order, diagonal, 0, 1)
+    if panels:
+        outputs = (T[0], low[0], high[0], attached[0], order[0], diagonal[0])
+        rank[0] = reorder_large(factor, tied, *outputs)
+    else:
+        reorder(factor[None].copy(), tied, T, low, high, rank, attached, order, diagonal, 0, 1)
     _check_origin(factor, upper, T[0], attached[0], order[0], diagonal[0])
     return T[0], low[0], high[0], int(rank[0]), attached[0]
 
@@ -87,9 +95,9 @@ def _random_limits(rng, deviation):
     return lower, upper
 
 
-def _assert_same_problem(factor, lower, upper, tolerance=1e-13, padding=0):
+def _assert_same_problem(factor, lower, upper, tolerance=1e-13, padding=0, panels=False):
     """The output describes the same box of the same normal; returns the order of its rows."""
-    T, low, high, rank, attached = _reorder(factor, lower, upper, padding=padding)
+    T, low, high, rank, attached = _reorder(factor, lower, upper, padding=padding, panels=panels)
     _check_form(T, rank, attached)
     assert (high[:rank] < INF).all()  # one-sided rows are turned to have an upper limit
     deviation = np.sqrt(np.sum(factor**2, axis=1))
@@ -101,35 +109,42 @@ def _assert_same_problem(factor, lower, upper, tolerance=1e-13, padding=0):
     return order, rank
 
 
+@both
 @settings(deadline=None, derandomize=True, max_examples=60)
 @given(seed=st.integers(0, 2**32 - 1), d=st.integers(1, 12), padding=st.integers(0, 3))
-def test_random_factors(seed, d, padding):
+def test_random_factors(panels, seed, d, padding):
     rng = np.random.default_rng(seed)
     L = np.tril(rng.normal(size=(d, d)))
     np.fill_diagonal(L, rng.uniform(0.3, 1.5, size=d))
     L *= np.exp(rng.normal(0.0, 3.0, size=d))[:, None]
     _, rank = _assert_same_problem(
-        L, *_random_limits(rng, np.linalg.norm(L, axis=1)), 1e-13, padding
+        L, *_random_limits(rng, np.linalg.norm(L, axis=1)), 1e-13, padding, panels
     )
     assert rank == d
 
 
+@both
 @settings(deadline=None, derandomize=True, max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1), d=st.integers(2, 10), width=st.integers(1, 14))
-def test_rectangular_factors(seed, d, width):
+def test_rectangular_factors(panels, seed, d, width):
     """Fewer columns than rows make it rank-deficient, more do not matter."""
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(d, width))
-    _, rank = _assert_same_problem(A, *_random_limits(rng, np.linalg.norm(A, axis=1)))
+    _, rank = _assert_same_problem(
+        A, *_random_limits(rng, np.linalg.norm(A, axis=1)), panels=panels
+    )
     assert rank == min(d, width)
 
 
+@both
 @settings(deadline=None, derandomize=True, max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1), d=st.integers(2, 9), rank=st.integers(1, 8))
-def test_rank_deficient_square_factors(seed, d, rank):
+def test_rank_deficient_square_factors(panels, seed, d, rank):
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(d, min(rank, d))) @ rng.normal(size=(min(rank, d), d))
-    _, found = _assert_same_problem(A, *_random_limits(rng, np.linalg.norm(A, axis=1)), 1e-12)
+    _, found = _assert_same_problem(
+        A, *_random_limits(rng, np.linalg.norm(A, axis=1)), 1e-12, panels=panels
+    )
     assert found == min(rank, d)
 
 
@@ -145,8 +160,9 @@ def test_copies_and_opposites_are_tied_to_the_same_variable():
         assert members in groups
 
 
+@both
 @pytest.mark.parametrize("tiny", [1e-3, 1e-6, 1e-9, 1e-12])
-def test_small_diagonals_keep_their_accuracy(tiny):
+def test_small_diagonals_keep_their_accuracy(tiny, panels):
     """det of the factor of the correlations: the product of what is left of each deviation."""
     rng = np.random.default_rng(1)
     d = 6
@@ -155,8 +171,8 @@ def test_small_diagonals_keep_their_accuracy(tiny):
         np.fill_diagonal(L, np.where(np.arange(d) == 3, tiny, 1.0))
         deviation = np.linalg.norm(L, axis=1)
         lower, upper = _random_limits(rng, deviation)
-        _, rank = _assert_same_problem(L, lower, upper)
-        T, _, _, _, attached = _reorder(L, lower, upper)
+        _, rank = _assert_same_problem(L, lower, upper, panels=panels)
+        T, _, _, _, attached = _reorder(L, lower, upper, panels=panels)
         rows, _, _ = _normalised(T, lower, upper, attached)
         assert rank == d
         left = np.sum(np.log(np.abs(np.diag(rows))))
@@ -164,11 +180,12 @@ def test_small_diagonals_keep_their_accuracy(tiny):
         assert math.expm1(abs(left - exact)) <= 100.0 * EPS / tiny
 
 
-def test_small_diagonals_below_the_threshold_are_ties():
+@both
+def test_small_diagonals_below_the_threshold_are_ties(panels):
     L = np.array([[1.0, 0.0], [1.0, 1e-6]])
     lower, upper = np.full(2, -INF), np.array([0.0, 1.0])
-    assert _reorder(L, lower, upper, singular=1e-7)[3] == 2
-    assert _reorder(L, lower, upper, singular=1e-5)[3] == 1
+    assert _reorder(L, lower, upper, singular=1e-7, panels=panels)[3] == 2
+    assert _reorder(L, lower, upper, singular=1e-5, panels=panels)[3] == 1
 
 
 def test_scales_do_not_matter():
@@ -215,9 +232,10 @@ def _greedy_order(corr, lower, upper):
     return order, min(gaps)
 
 
+@both
 @settings(deadline=None, derandomize=True, max_examples=60)
 @given(seed=st.integers(0, 2**32 - 1), d=st.integers(1, 8))
-def test_smallest_conditional_probability_comes_next(seed, d):
+def test_smallest_conditional_probability_comes_next(panels, seed, d):
     rng = np.random.default_rng(seed)
     loadings = rng.normal(size=(d, d))
     cov = loadings @ loadings.T + 0.3 * np.eye(d)
@@ -225,7 +243,9 @@ def test_smallest_conditional_probability_comes_next(seed, d):
     corr = cov / np.outer(deviation, deviation)
     lower, upper = _random_limits(rng, np.ones(d))
     expected, gap = _greedy_order(corr, lower, upper)
-    order, _ = _assert_same_problem(np.linalg.cholesky(cov), lower * deviation, upper * deviation)
+    order, _ = _assert_same_problem(
+        np.linalg.cholesky(cov), lower * deviation, upper * deviation, panels=panels
+    )
     if gap > 1e-9:  # else rounding decides
         assert order.tolist() == expected
 
@@ -240,10 +260,11 @@ def test_smallest_marginal_probability_comes_first():
         assert order[0] == np.argmin(ndtr(upper / deviation) - ndtr(lower / deviation))
 
 
-def test_order_far_out():
+@both
+def test_order_far_out(panels):
     """Marginal probabilities that underflow are still told apart."""
     upper = np.array([-50.0, -300.0, -40.0, -1e5])
-    order, _ = _assert_same_problem(np.eye(4), np.full(4, -INF), upper)
+    order, _ = _assert_same_problem(np.eye(4), np.full(4, -INF), upper, panels=panels)
     assert order.tolist() == [3, 1, 0, 2]
 
 
@@ -278,3 +299,44 @@ def test_a_shared_factor():
     for b in range(3):
         assert np.array_equal(T[b], _reorder(L, lower[b], upper[b])[0])
         assert np.array_equal(high[b], _reorder(L, lower[b], upper[b])[2])
+
+
+# ---------------------------------------------------------------- panels
+
+
+def _factors(d):
+    """Several panels; of the last two so little is left that rounding decides their order."""
+    rng = np.random.default_rng(0)
+    distance = np.abs(np.subtract.outer(np.linspace(0.0, 1.0, d), np.linspace(0.0, 1.0, d)))
+    loadings = rng.normal(size=(d, 2 * d))
+    yield "random", np.linalg.cholesky(loadings @ loadings.T)
+    yield "wide", loadings
+    yield "low rank", rng.normal(size=(d, d // 2))
+    yield "rough", np.linalg.cholesky(np.exp(-distance))
+    small = np.tril(rng.normal(size=(d, d)))
+    np.fill_diagonal(small, np.where(np.arange(d) % 3 == 0, 1e-9, 1.0))
+    yield "small diagonals", small
+    values, vectors = np.linalg.eigh(np.exp(-8.0 * distance**2))
+    yield "smooth", vectors * np.sqrt(np.maximum(values, 0.0))
+
+
+FACTORS = dict(_factors(150))
+
+
+@pytest.mark.parametrize("boxes", [False, True], ids=["orthants", "boxes"])
+@pytest.mark.parametrize("name", FACTORS)
+def test_panels_agree_with_plain_reordering(name, boxes):
+    factor = FACTORS[name]
+    rng = np.random.default_rng(boxes)
+    d = len(factor)
+    deviation = np.linalg.norm(factor, axis=1)
+    upper = rng.normal(1.0, 0.5, size=d) * deviation
+    lower = upper - rng.uniform(0.5, 3.0, size=d) * deviation if boxes else np.full(d, -INF)
+    order, rank = _assert_same_problem(factor, lower, upper, panels=True)
+    if name in ("small diagonals", "smooth"):
+        return
+    expected, expected_rank = _assert_same_problem(factor, lower, upper)
+    assert rank == expected_rank
+    assert np.array_equal(order, expected)
+    T, plain = _reorder(factor, lower, upper, panels=True)[0], _reorder(factor, lower, upper)[0]
+    assert np.abs(T - plain).max() <= 1e-8 * np.abs(plain).max()

@@ -3,6 +3,7 @@
     python -m validation.benchmarks.peers        time to a given true error, one problem a call
     python -m validation.benchmarks.throughput   problems a second, in batches
     python -m validation.benchmarks.one_factor   the loss -log P and its gradient, with torch
+    python -m validation.benchmarks.scale        one large problem: phases, threads, memory
     python -m validation.benchmarks.point_sets   the comparison that chose the point set
 
 All take ``--full`` (more time) and ``--json FILE`` (append the results as a line of JSON), and
