@@ -17,11 +17,12 @@ _PARAMETERS = """n : int, optional
     rtol, atol : float, optional
         Error asked for, relative to the probability or absolute; one of the two must be met.
         Default: a relative error of 1e-4, or none if ``n`` is given.
-    method : {"auto", "closed_form", "genz", "markov", "quadrature"}
+    method : {"auto", "closed_form", "genz", "markov", "quadrature", "tilting"}
         "auto" takes independent blocks apart, integrates over the common factor where the
-        covariance is diag(c) + v v^T, uses closed forms for up to three other coordinates,
-        integrates Markov chains link by link, and takes Genz's method for the rest; the others
-        force one method on the whole problem.
+        covariance is diag(c) + v v^T, uses closed forms for up to three other coordinates, goes
+        along a Markov chain link by link (its inverse covariance is tridiagonal), and samples the
+        rest: Genz's method in tilted variables. The others force one method on the whole problem;
+        "genz" is without the tilt, for comparison.
     seed : int
         Seed of the random shifts. The same input and seed give the same bits, whatever the
         number of threads and however a batch is cut."""

@@ -33,7 +33,7 @@ def attempts(d: int, method: str, factored: bool) -> tuple[str, ...]:
     if method == "closed_form" and d > CLOSED_FORM_MAX:
         raise ValueError(
             f"method='closed_form' takes blocks of at most {CLOSED_FORM_MAX} dependent "
-            f"coordinates, got {d}; use method='auto' or 'genz'"
+            f"coordinates, got {d}; use method='auto' or 'tilting'"
         )
     if method != "auto":
         return (method,)

@@ -69,13 +69,13 @@ def _run_block(
         if method == "quadrature" and not factored and np.isinf(part.rel_error).any():
             raise ValueError(
                 "method='quadrature' takes covariances diag(c) + v v^T with c > 0, which this one "
-                "is not, or too close to a singular one to tell; use method='auto' or 'genz'"
+                "is not, or too close to a singular one to tell; use method='auto' or 'tilting'"
             )
         if method == "markov" and np.isinf(part.rel_error).any():
             raise ValueError(
                 "method='markov' takes covariances whose inverse is tridiagonal in some order of "
                 "the coordinates, which this one's is not, or it is too close to singular to be "
-                "resolved; use method='auto' or 'genz'"
+                "resolved; use method='auto' or 'tilting'"
             )
         better = part.rel_error <= estimate.rel_error[rows]
         estimate.replace(rows[better], part, better)
