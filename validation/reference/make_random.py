@@ -2,7 +2,7 @@
 
     python -m validation.reference.make_random [d ...]
 
-About five minutes for d = 100 and twenty for d = 500, by Botev's method as published
+About five minutes for each, by Botev's method as published
 (`validation.oracles.minimax_tilting`).  Sigma is A A^T with rows of A normalised, A square and
 normal; b is normal.  Seeds are those with log P nearest to -135 and -760 among the first few.
 """
@@ -19,7 +19,7 @@ from validation.oracles.minimax_tilting import logprob
 from validation.oracles.one_dimension import FloatArray
 
 FOLDER = Path(__file__).parent
-CASES = {100: (5, 2**18, 32), 500: (6, 2**17, 32)}  # seed, points a replicate, replicates
+CASES = {100: (5, 2**18, 32), 500: (6, 2**15, 32)}  # seed, points a replicate, replicates
 
 
 def problem(d: int, seed: int) -> tuple[FloatArray, FloatArray]:
