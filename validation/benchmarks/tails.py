@@ -56,7 +56,8 @@ from validation.problems import Problem, ar1, reference
 TARGET = 1e-3
 RTOL = 1e-3
 LEVELS = (0.99, 0.5, 0.1, 1e-2, 1e-4, 1e-10)  # of P, about
-MOST = 2**20  # points where the tolerance decides
+
+LOG_PROB_500, LOG_ERROR_500 = -745.01263, 3.4e-3
 
 # Seconds and relative error that others report for random correlations, d = 100, log P = -135; on
 # another machine, for another draw of b and Sigma.
@@ -134,16 +135,17 @@ def programs() -> Iterator[list[Program]]:
 def problems() -> Iterator[Problem]:
     yield replace(reference("bn_rand_d20"), name="random d=20")
     yield replace(reference("bn_rand_d100"), name="random d=100")
-    # The stored answer confirms this one, but is no better than 1e-2: mvnorth's own, from 2**24
-    # points (n=2**22, method="tilting", seeds 1 to 4); the error is its bound at 99 %.
-    close = {"log_prob": LOG_PROB_500, "log_error": LOG_ERROR_500}
-    yield replace(reference("bn_rand_d500"), name="random d=500", **close)
+    # Known better than as stored, which confirms it: mvnorth's own mean of 2**24 points
+    # (n=2**22, method="tilting", seeds 1 to 4); the error is its bound at 99 %.
+    yield replace(
+        reference("bn_rand_d500"),
+        name="random d=500",
+        log_prob=LOG_PROB_500,
+        log_error=LOG_ERROR_500,
+    )
     yield replace(reference("d_tail_d20"), name="equal 0.5 d=20 b=-5")
     chain = ar1(np.full(50, -np.inf), np.full(50, -20.0), 0.9)
     yield replace(chain, name="AR(1) 0.9 d=50 b=-20")
-
-
-LOG_PROB_500, LOG_ERROR_500 = -745.0, 1.0
 
 
 def sweep(program: Program, problem: Problem, limit: float) -> tuple[Reached, float]:
@@ -174,11 +176,11 @@ def true_errors(limit: float) -> list[dict[str, Any]]:
                 reached.append(last)
                 if not last.met:
                     claim = "-" if math.isnan(claimed) else f"{claimed:.0e}"
-                    error = f"{last.error:.0e}"
-                    row = [problem.name, program.name, last.points, f"{last.seconds:.3g}"]
-                    claims.append([*row, error, claim])
-                key = {"problem": problem.name, "program": program.name, "claimed": claimed}
-                results.append(key | asdict(last))
+                    errors = f"{last.error:.0e}", claim
+                    setting = last.points, f"{last.seconds:.3g}"
+                    claims.append([problem.name, program.name, *setting, *errors])
+                key = {"problem": problem.name, "program": program.name}
+                results.append(key | asdict(last) | {"claimed": claimed})
             own, *others = reached
             best = ratio(own, others)
             times.append([problem.name, f"{problem.log_prob:.1f}", *reached, best or "-"])
@@ -219,26 +221,26 @@ def limits(cov: FloatArray, prob: float) -> FloatArray:
 
 def to_tolerance(
     method: str, b: FloatArray, cov: FloatArray, seeds: int
-) -> tuple[float, float, bool]:
-    """Seconds and points until rtol is claimed, geometric means over seeds; whether all got there.
+) -> tuple[float, float, float]:
+    """Seconds and points until rtol is claimed, geometric means over seeds; the largest claim.
 
-    Each seed's time is the better of two, unless that takes long.
+    Seconds are those of the processor, the best of up to three calls a seed.
     """
-    seconds, points, met = [], [], True
+    seconds, points, claimed = [], [], 0.0
     for seed in range(seeds):
-
-        def call(seed: int = seed) -> mvnorth.OrthantResult:
-            return mvnorth.box(-np.inf, b, 0.0, cov, rtol=RTOL, method=method, seed=seed)
-
-        result, elapsed = best_of(call, 1)
-        if elapsed < 0.2:
-            elapsed = min(elapsed, best_of(call, 2)[1])
-        seconds.append(elapsed)
+        best = np.inf
+        for _ in range(3):
+            start = time.process_time()
+            result = mvnorth.box(-np.inf, b, 0.0, cov, rtol=RTOL, method=method, seed=seed)
+            best = min(best, time.process_time() - start)
+            if best > 0.1:
+                break
+        seconds.append(best)
         points.append(float(result.n))
-        met &= result.status == mvnorth.Status.CONVERGED
-        if elapsed > 1.0:
+        claimed = max(claimed, result.rel_error)
+        if best > 0.5:
             break
-    return geometric_mean(seconds), geometric_mean(points), met
+    return geometric_mean(seconds), geometric_mean(points), claimed
 
 
 def crossover(seeds: int) -> list[dict[str, Any]]:
@@ -252,15 +254,18 @@ def crossover(seeds: int) -> list[dict[str, Any]]:
                 row: list[object] = [f"{name} d={d}", f"{prob:g}"]
                 times, counts = [], []
                 for method in ("genz", "tilting"):
-                    seconds, points, met = to_tolerance(method, b, cov, seeds)
+                    seconds, points, claimed = to_tolerance(method, b, cov, seeds)
                     times.append(seconds)
                     counts.append(points)
-                    row.append(f"{'' if met else '> '}{1e3 * seconds:.2f} ({points:.0f})")
-                    key = {"family": name, "d": d, "prob": prob, "method": method}
-                    results.append(key | {"seconds": seconds, "points": points, "met": met})
+                    short = f", {claimed:.0e}" if claimed > RTOL else ""
+                    row.append(f"{1e3 * seconds:.2f} ({points:.0f}{short})")
+                    results.append(
+                        {"family": name, "d": d, "prob": prob, "method": method}
+                        | {"seconds": seconds, "points": points, "claimed": claimed}
+                    )
                 rows.append([*row, f"{times[0] / times[1]:.2f}", f"{counts[0] / counts[1]:.2f}"])
-    print(f"Milliseconds until a relative error of {RTOL:g} is claimed (points); '>': not within")
-    print(f"{MOST} points. Ratios above one are in favour of tilting.")
+    print(f"Milliseconds of processor time until a relative error of {RTOL:g} is claimed (points;")
+    print("the error claimed where they were not enough). Ratios above one are for tilting.")
     header = ["problem", "P", "genz", "tilting", "time, genz / tilting", "points"]
     print_table(header, rows)
     return results
