@@ -9,7 +9,8 @@ log Pr(X <= b) from b and the covariance matrix; the number of points is doubled
 root-mean-square of the true relative error over several seeds is at most the target.  mvnorth's
 general method is forced, "tilting" or "genz", where its "auto" would see a common factor.
 "published" is Botev's algorithm in numpy and scipy (`validation.oracles.minimax_tilting`).
-Programs that return P cannot return one below 1e-308.
+Programs that return P cannot return one below 1e-308.  All run in one thread; seconds are those
+of the processor, so that a busy machine is no excuse.
 
 The second table lets the tolerance decide, rtol=1e-3, for families whose limits are moved so that
 P goes from near one to the tail: "genz" against "tilting".
@@ -41,7 +42,6 @@ from validation.benchmarks.peers import (
 from validation.benchmarks.timing import (
     Reached,
     arguments,
-    best_of,
     geometric_mean,
     machine,
     print_table,
@@ -53,11 +53,11 @@ from validation.oracles import minimax_tilting, r_mvtnorm
 from validation.oracles.one_dimension import FloatArray
 from validation.problems import Problem, ar1, reference
 
-TARGET = 1e-3
+TARGETS = (3e-3, 2e-3, 1e-3)
 RTOL = 1e-3
 LEVELS = (0.99, 0.5, 0.1, 1e-2, 1e-4, 1e-10)  # of P, about
 
-LOG_PROB_500, LOG_ERROR_500 = -745.01263, 3.4e-3
+LOG_PROB_500, LOG_ERROR_500 = -745.01263, 2.2e-3
 
 # Seconds and relative error that others report for random correlations, d = 100, log P = -135; on
 # another machine, for another draw of b and Sigma.
@@ -86,19 +86,22 @@ class Program:
 
 
 def call_mvnorth(method: str, b: FloatArray, cov: FloatArray, points: int, seed: int) -> Timed:
-    def call() -> mvnorth.OrthantResult:
-        return mvnorth.orthant(b, np.linalg.cholesky(cov), points, method=method, seed=seed)
-
-    result, seconds = best_of(call, 1)
-    return Timed(result.log_prob, seconds, result.rel_error)
+    start = time.process_time()
+    result = mvnorth.orthant(b, np.linalg.cholesky(cov), points, method=method, seed=seed)
+    return Timed(result.log_prob, time.process_time() - start, result.rel_error)
 
 
 def call_published(b: FloatArray, cov: FloatArray, points: int, seed: int) -> Timed:
     """Points in twelve scramblings, as TruncatedNormal takes them."""
-    lower = np.full(b.size, -np.inf)
-    call = partial(minimax_tilting.logprob, lower, b, cov, points // 12, 12, seed)
-    result, seconds = best_of(call, 1)
-    return Timed(result.log_prob, seconds, result.log_error)
+    start = time.process_time()
+    result = minimax_tilting.logprob(np.full(b.size, -np.inf), b, cov, points // 12, 12, seed)
+    return Timed(result.log_prob, time.process_time() - start, result.log_error)
+
+
+def timed_scipy(b: FloatArray, cov: FloatArray, points: int, seed: int) -> Timed:
+    start = time.process_time()
+    value = call_scipy(b, cov, points, seed).value
+    return Timed(value, time.process_time() - start)
 
 
 def in_logs(call: Callable[..., Timed]) -> Callable[[FloatArray, FloatArray, int, int], Timed]:
@@ -121,7 +124,7 @@ def programs() -> Iterator[list[Program]]:
         Program("tilting", partial(call_mvnorth, "tilting"), doublings(2**8, 2**26), fast),
         Program("genz", partial(call_mvnorth, "genz"), doublings(2**10, 2**26), fast),
         Program("published", call_published, doublings(12 * 2**6, 12 * 2**20), slow),
-        Program("scipy", in_logs(call_scipy), doublings(2000, 10**8), slow),
+        Program("scipy", in_logs(timed_scipy), doublings(2000, 10**8), slow),
     ]
     with contextlib.ExitStack() as stack:
         if r_mvtnorm.available():
@@ -135,8 +138,8 @@ def programs() -> Iterator[list[Program]]:
 def problems() -> Iterator[Problem]:
     yield replace(reference("bn_rand_d20"), name="random d=20")
     yield replace(reference("bn_rand_d100"), name="random d=100")
-    # Known better than as stored, which confirms it: mvnorth's own mean of 2**24 points
-    # (n=2**22, method="tilting", seeds 1 to 4); the error is its bound at 99 %.
+    # Known better than as stored, which confirms it: mvnorth's own mean of 2**23 points
+    # (n=2**22, method="tilting", seeds 1 and 2); the error is its bound at 99 %.
     yield replace(
         reference("bn_rand_d500"),
         name="random d=500",
@@ -148,18 +151,18 @@ def problems() -> Iterator[Problem]:
     yield replace(chain, name="AR(1) 0.9 d=50 b=-20")
 
 
-def sweep(program: Program, problem: Problem, limit: float) -> tuple[Reached, float]:
-    """The setting that met the target, or the last one, and the error claimed with it."""
-    claimed: dict[int, float] = {}
+def sweep(program: Program, problem: Problem, limit: float) -> tuple[list[Reached], float]:
+    """The settings that met the targets, or the last one, and the error claimed with the last."""
+    claimed: dict[int, list[float]] = {}
 
     def trial(points: int, number: int) -> tuple[FloatArray, float]:
         answer = program.call(problem.upper, problem.cov, points, SEED + number)
-        claimed[points] = max(claimed.get(points, 0.0), answer.claimed)
+        claimed.setdefault(points, []).append(answer.claimed)
         difference = min(answer.value - problem.log_prob, 700.0)
         return np.array([math.expm1(difference)]), answer.seconds
 
-    reached = time_to_errors(trial, program.points, [TARGET], program.trials, limit)[0]
-    return reached, claimed[reached.points]
+    reached = time_to_errors(trial, program.points, TARGETS, program.trials, limit)
+    return reached, float(np.max(claimed[reached[-1].points]))
 
 
 def true_errors(limit: float) -> list[dict[str, Any]]:
@@ -172,29 +175,31 @@ def true_errors(limit: float) -> list[dict[str, Any]]:
             reached = []
             for program in found:
                 progress(f"{problem.name}, {program.name} ...")
-                last, claimed = sweep(program, problem, limit)
+                targets, claimed = sweep(program, problem, limit)
+                last = targets[-1]
                 reached.append(last)
+                if problem.name == "random d=100" and program.name == "tilting":
+                    elsewhere = dict(zip(TARGETS, targets, strict=True))
                 if not last.met:
                     claim = "-" if math.isnan(claimed) else f"{claimed:.0e}"
                     errors = f"{last.error:.0e}", claim
                     setting = last.points, f"{last.seconds:.3g}"
                     claims.append([problem.name, program.name, *setting, *errors])
                 key = {"problem": problem.name, "program": program.name}
+                results += [key | asdict(r) for r in targets[:-1]]
                 results.append(key | asdict(last) | {"claimed": claimed})
-            own, *others = reached
+            own, _, *others = reached
             best = ratio(own, others)
             times.append([problem.name, f"{problem.log_prob:.1f}", *reached, best or "-"])
-            if problem.name == "random d=100":
-                own_100 = own
-    print(f"Seconds to a true relative error of {TARGET:g} (root-mean-square error reached).")
+    print(f"Seconds to a true relative error of {TARGETS[-1]:g} (root-mean-square error reached).")
     print(f"'>': not within {limit:g} s a call; seconds and error of the last setting tried.")
-    print_table(["problem", "log P", *names, "best other / tilting"], times)
+    print_table(["problem", "log P", *names, "best peer / tilting"], times)
     print("Where the target was not reached: the last setting, and the largest error claimed.")
     print_table(["problem", "program", "points", "seconds", "true error", "claimed"], claims)
     for name, (seconds, error) in ELSEWHERE.items():
         print(
-            f"random d=100: tilting {own_100.seconds:.3g} s for {own_100.error:.0e}; {name} is "
-            f"reported at {seconds:g} s for {error:.0e}: {seconds / own_100.seconds:.1f} times that"
+            f"random d=100: tilting {elsewhere[error]}; {name} is reported at {seconds:g} s for "
+            f"{error:.0e}: {seconds / elsewhere[error].seconds:.1f} times that"
         )
     print()
     return results
