@@ -39,21 +39,24 @@ def count_outside(seeds, known=frozenset(), **options):
     return failures, len(table) * len(seeds)
 
 
-@pytest.mark.parametrize("method", ["auto", "genz"])
+@pytest.mark.parametrize("method", ["auto", "genz", "tilting"])
 def test_sample(method):
     failures, runs = count_outside([0], n=2048, method=method)
     assert len(failures) <= 0.02 * runs, failures
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("method", ["genz", "tilting"])
 @pytest.mark.parametrize("n", [1024, 8192])
-def test_given_points(n):
-    failures, runs = count_outside(range(20), n=n, method="genz")
+def test_given_points(n, method):
+    failures, runs = count_outside(range(20), n=n, method=method)
     assert len(failures) <= 0.01 * runs, failures
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "known"), [("auto", set()), ("genz", KNOWN)])
+@pytest.mark.parametrize(
+    ("method", "known"), [("auto", set()), ("genz", KNOWN), ("tilting", set())]
+)
 def test_given_tolerance(method, known):
     failures, runs = count_outside(range(4), known, rtol=1e-2, atol=1e-4, method=method)
     assert len(failures) <= 0.01 * runs, failures

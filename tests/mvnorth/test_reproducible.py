@@ -72,25 +72,27 @@ def test_seeds_do_not_matter_to_closed_forms():
     _assert_same(mvnorth.orthant(m, L, seed=0), mvnorth.orthant(m, L, seed=1))
 
 
+@pytest.mark.parametrize("method", ["genz", "tilting"])
 @pytest.mark.parametrize("n", [None, 5000])
 @pytest.mark.parametrize("d", [3, 6, 17])
-def test_number_of_threads(d, n):
+def test_number_of_threads(d, n, method):
     m, L = _batch(d)
     results = []
     for threads in (1, 2, 5):
         mvnorth.set_num_threads(threads)
-        results.append(mvnorth.orthant(m, L, n, rtol=1e-2, method="genz"))
+        results.append(mvnorth.orthant(m, L, n, rtol=1e-2, method=method))
     assert _threads._pool is not None  # the last ones did use threads
     _assert_same(results[0], results[1])
     _assert_same(results[0], results[2])
 
 
-def test_number_of_threads_for_one_large_problem():
+@pytest.mark.parametrize("method", ["auto", "genz"])
+def test_number_of_threads_for_one_large_problem(method):
     m, L = _batch(12, size=1)
     results = []
     for threads in (1, 2, 5):
         mvnorth.set_num_threads(threads)
-        results.append(mvnorth.orthant(m[0], L, 2**16))
+        results.append(mvnorth.orthant(m[0], L, 2**16, method=method))
     assert _threads._pool is not None
     _assert_same(results[0], results[1])
     _assert_same(results[0], results[2])
@@ -106,7 +108,7 @@ def test_number_of_threads_for_closed_forms():
     _assert_same(results[0], results[1])
 
 
-@pytest.mark.parametrize("method", ["auto", "genz"])
+@pytest.mark.parametrize("method", ["auto", "genz", "tilting"])
 @pytest.mark.parametrize("n", [None, 700])
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 7])
 def test_cuts_of_a_batch(d, n, method):
@@ -119,6 +121,20 @@ def test_cuts_of_a_batch(d, n, method):
     backwards = mvnorth.orthant(m[::-1], L, **options)
     for name in FIELDS:
         assert (getattr(backwards, name)[::-1] == getattr(whole, name)).all()
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+@pytest.mark.parametrize("n", [None, 700])
+def test_tilting_with_one_common_factor(n, threads):
+    rng = np.random.default_rng(2)
+    m = rng.normal(-3.0, 2.0, size=(24, 9))
+    c, v = rng.lognormal(size=(24, 9)), rng.normal(size=(24, 9))
+    options = {"n": n, "rtol": 1e-3, "method": "tilting"}
+    rows = [mvnorth.orthant(m[k], mvnorth.OneFactor(c[k], v[k]), **options) for k in range(24)]
+    mvnorth.set_num_threads(threads)
+    whole = mvnorth.orthant(m, mvnorth.OneFactor(c, v), **options)
+    assert _threads._pool is not None
+    _assert_same(whole, _joined(rows))
 
 
 @pytest.mark.parametrize("d", [2, 3, 6])

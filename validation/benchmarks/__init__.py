@@ -1,6 +1,7 @@
 """Benchmarks side by side with other software, ratios from one run on one machine.
 
     python -m validation.benchmarks.peers        time to a given true error, one problem a call
+    python -m validation.benchmarks.tails        the same for small probabilities, by tilting
     python -m validation.benchmarks.throughput   problems a second, in batches
     python -m validation.benchmarks.one_factor   the loss -log P and its gradient, with torch
     python -m validation.benchmarks.scale        one large problem: phases, threads, memory
