@@ -34,6 +34,7 @@ from mvnorth._linalg.cholesky import PLAIN, SUMS, cholesky_in_place, square, squ
 from mvnorth._linalg.product import ROWS, STRIP, subtract_product
 from mvnorth._linalg.reorder import log_interval
 
+ENOUGH = -0.1  # log P above which the first order is enough
 PATH_STEPS = 3  # of Newton's method for each tau
 SETTLED = 0.05  # relative change of lambda
 _LEAST = 1e-6  # what a curvature is short of 1: tau is at most lambda times its inverse
@@ -294,7 +295,7 @@ def tilt_dense(
             S, nothing, nothing, scale, low, high, STEPS, s, e, W, work, matrix, r
         )  # fmt: skip
         log_bound[b] = min(bound + gap, 0.0) if gap < np.inf else 0.0
-        for _ in range(rounds):
+        for _ in range(rounds if log_bound[b] < ENOUGH or gap == np.inf else 0):
             new_factor(T[b], J, scale, own, G, r, 0, items)
             choose_curvatures(G, scale, low, high, s, e, W, tau, work, r)
             reverse(T[b], tau, G, root, r)

@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 
 from mvnorth._cpu.curved_tilting import (
+    ENOUGH,
     PATH_STEPS,
     SETTLED,
     add_one,
@@ -100,7 +101,7 @@ def _tilt_large(
     no_look_ahead(e, tau, J, scale, r)
     value, gap = path(STEPS)
     log_bound = min(value + gap, 0.0) if gap < np.inf else 0.0
-    for _ in range(rounds):
+    for _ in range(rounds if log_bound < ENOUGH or gap == np.inf else 0):
         factor(r)
         choose_curvatures(G, scale, lower, upper, s, e, W, tau, work, r)
         reverse(T, tau, G, root, r)
