@@ -281,6 +281,7 @@ def tilt_dense(
     G = np.empty((side, side))
     nothing, ones, root = np.empty(0), np.ones(side), np.empty(side)
     work = np.empty((3, d))
+    many, few = np.int64(STEPS), np.int64(PATH_STEPS)  # constants would compile it twice
     s, e, W, scale, tau = np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d)
     for b in range(begin, end):
         r, low, high, own = rank[b], lower[b], upper[b], attached[b]
@@ -292,7 +293,7 @@ def tilt_dense(
         for i in range(r):
             s[i] = 0.0
         bound, gap = saddle_point(
-            S, nothing, nothing, scale, low, high, STEPS, s, e, W, work, matrix, r
+            S, nothing, nothing, scale, low, high, many, s, e, W, work, matrix, r
         )  # fmt: skip
         log_bound[b] = min(bound + gap, 0.0) if gap < np.inf else 0.0
         for _ in range(rounds if log_bound[b] < ENOUGH or gap == np.inf else 0):
@@ -307,7 +308,7 @@ def tilt_dense(
             cholesky_in_place(matrix, r)
             change = look_ahead(T[b], tau, matrix, J, scale, s, r)
             saddle_point(
-                S, nothing, nothing, scale, low, high, PATH_STEPS, s, e, W, work, matrix, r
+                S, nothing, nothing, scale, low, high, few, s, e, W, work, matrix, r
             )  # fmt: skip
             if change < SETTLED:
                 break

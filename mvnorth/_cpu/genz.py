@@ -202,7 +202,7 @@ def draw_variable(T, lower, upper, rank, attached, slope, curve, i, tied, work, 
     if i == panel:
         for k in range(PANEL):
             fill(sums[k], 0.0)
-        _subtract_tiles(sums, T, panel, i, min(i + PANEL, rank), y, 0, i)
+        _subtract_tiles(sums, T, panel, i, min(i + PANEL, rank), y, np.int64(0), i)
     elif i % TILE == 0:
         _subtract_tiles(sums, T, panel, i, min(panel + PANEL, rank), y, i - TILE, i)
     acc = sums[i - panel]
@@ -216,7 +216,7 @@ def draw_variable(T, lower, upper, rank, attached, slope, curve, i, tied, work, 
         _narrow(low, high, acc, lower[i], upper[i])
         while tied < lower.size and attached[tied] == i:
             fill(extra, 0.0)
-            _subtract_row(extra, T[tied], y, 0, i)
+            _subtract_row(extra, T[tied], y, np.int64(0), i)
             _narrow(low, high, extra, lower[tied], upper[tied])
             tied += 1
         two_sided(low, high, u, weight, power, q, w, y[i])

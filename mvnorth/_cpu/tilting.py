@@ -233,7 +233,7 @@ def tilt_structured(
         for i in range(d):
             s[i] = e[i] = 0.0
         G, gap = saddle_point(
-            none, own[b], t[b], scale, low, high, STEPS, s, e, W, work, none, r
+            none, own[b], t[b], scale, low, high, np.int64(STEPS), s, e, W, work, none, r
         )  # fmt: skip
         log_bound[b] = min(G + gap, 0.0) if gap < np.inf else 0.0
         later = total = 0.0

@@ -8,6 +8,7 @@ in the order of k whatever the size, position or thread, so that no result depen
 from typing import Any
 
 import llvmlite.binding as llvm
+import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
@@ -96,17 +97,26 @@ subtract_tile: Any = intrinsic(_subtract_tile)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _subtract_product(C, i, j, A, row, first, B, k, s, rows, columns, count):
+    for n in range(0, count, _DEPTH):
+        depth = min(_DEPTH, count - n)
+        for lane in range(0, columns, LANES):
+            for r in range(0, rows, ROWS):
+                subtract_tile(C, i + r, j + lane, A, row + r, first + n, B, k + n, s + lane, depth)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def subtract_product(C, i, j, A, row, first, B, k, s, rows, columns, count):
     """C[i:i+rows, j:j+columns] -= A[row:row+rows, first:first+count] @ B[k:k+count, s:s+columns].
 
     ``columns`` is a multiple of LANES.  Rows are taken in tiles of ROWS: up to ROWS - 1 more of C
     are overwritten and of A read, which must be there.
     """
-    for n in range(0, count, _DEPTH):
-        depth = min(_DEPTH, count - n)
-        for lane in range(0, columns, LANES):
-            for r in range(0, rows, ROWS):
-                subtract_tile(C, i + r, j + lane, A, row + r, first + n, B, k + n, s + lane, depth)
+    whole = np.int64  # numba compiles a function anew for every constant among its arguments
+    _subtract_product(
+        C, whole(i), whole(j), A, whole(row), whole(first), B, whole(k), whole(s),
+        whole(rows), whole(columns), whole(count),
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

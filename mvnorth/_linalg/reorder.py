@@ -168,7 +168,7 @@ def reorder(factor, singular, T, lower, upper, rank, attached, order, diagonal, 
         for i in range(d):
             mean[i] = 0.0
             order[b, i] = i
-        r = 0
+        r = np.int64(0)  # a constant would compile what follows twice
         while r < d:
             best = next_row(low, high, mean, left, r, singular, one_sided)
             if best < 0:
