@@ -88,9 +88,11 @@ class Tilt:
 
     def scaled(self, mean_weights: Estimate) -> Estimate:
         """The probabilities, from the mean weights."""
+        with np.errstate(over="ignore"):  # a logarithm known to 1000 is not known at all
+            of_scale = np.expm1(self.rounding)
         return Estimate(
             mean_weights.log_prob + self.log_scale,
-            mean_weights.rel_error + self.rounding,
+            mean_weights.rel_error + of_scale * (1.0 + mean_weights.rel_error),
             mean_weights.n,
             self.log_bound,
         )

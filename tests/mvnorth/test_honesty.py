@@ -5,6 +5,8 @@ Over the whole table of problems; a sample in the ordinary run, all of it among 
 
 import math
 
+import mpmath
+import numpy as np
 import pytest
 
 import mvnorth
@@ -68,3 +70,26 @@ def test_tolerance_is_met_or_status_says_so():
         met = result.rel_error <= 1e-3
         assert met == (result.status == mvnorth.Status.CONVERGED), problem.name
         assert met, problem.name
+
+
+def test_a_logarithm_that_is_not_known_is_no_small_relative_error():
+    """Limits that all but exclude each other: log P = -7e8 to -1e11, known to 1 to 1e3 at best.
+
+    Judge: the expansion at the corner, whose next term is 1e-6 here or less, in 50 digits.
+    """
+    rng = np.random.default_rng(0)
+    for seed in range(60):
+        rho = -1.0 + 10.0 ** rng.uniform(-8.0, -7.0)
+        b = -(10.0 ** rng.uniform(1.0, 2.0, size=2))
+        result = mvnorth.box(
+            -np.inf, b, 0.0, [[1.0, rho], [rho, 1.0]], 1024, method="tilting", seed=seed
+        )
+        with mpmath.workdps(50):
+            r, b_1, b_2 = (mpmath.mpf(float(x)) for x in (rho, *b))
+            det = 1 - r * r
+            slopes = (r * b_2 - b_1) / det, (r * b_1 - b_2) / det
+            height = (b_1 * b_1 - 2 * r * b_1 * b_2 + b_2 * b_2) / (2 * det)
+            log_prob = -height - mpmath.log(2 * mpmath.pi * mpmath.sqrt(det))
+            log_prob -= mpmath.log(slopes[0] * slopes[1])
+            above = float(log_prob - result.log_prob)
+        assert above <= math.log1p(result.rel_error), (rho, b)
