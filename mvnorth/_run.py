@@ -78,7 +78,9 @@ def _run_block(
                 "resolved; use method='auto' or 'tilting'"
             )
         better = part.rel_error <= estimate.rel_error[rows]
+        bound = np.minimum(part.log_bound, estimate.log_bound[rows])
         estimate.replace(rows[better], part, better)
+        estimate.log_bound[rows] = bound
         used[rows[better]] = name
         log_prob, rel_error = estimate.log_prob[rows], estimate.rel_error[rows]
         # A logarithm below -1e10 is known to its own rounding, which nothing improves.

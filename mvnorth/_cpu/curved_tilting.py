@@ -29,13 +29,14 @@ import math
 import numpy as np
 from numba import njit
 
-from mvnorth._cpu.tilting import STEPS, saddle_point
+from mvnorth._cpu.tilting import advance, assemble, evaluate, saddle_point
 from mvnorth._linalg.cholesky import PLAIN, SUMS, cholesky_in_place, square, square_plain
 from mvnorth._linalg.product import ROWS, STRIP, subtract_product
 from mvnorth._linalg.reorder import log_interval
 
 ENOUGH = -0.1  # log P above which the first order is enough
 PATH_STEPS = 3  # of Newton's method for each tau
+PATH_NEAR = 0.05  # length of the last of them, if the path is of use
 SETTLED = 0.05  # relative change of lambda
 _LEAST = 1e-6  # what a curvature is short of 1: tau is at most lambda times its inverse
 _LOG_RARE = math.log(3e-5)
@@ -183,12 +184,10 @@ def new_factor(T, J, scale, attached, G, d, begin, end):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def place(T, G, scale, tau, attached, e, singular, low, high, slope, curve, work, d, r):
+def place(T, G, scale, tau, attached, e, low, high, slope, curve, work, d, r):
     """Limits, slopes and curves for ``genz_sums``.
 
-    Returns the logarithm that scales its weights, and a bound on its rounding error: of the terms
-    in it; of rows of the factor, in units of their norms, times d log P / d limit; and of the
-    covariance it came from.
+    Returns the logarithm that scales its weights, and the size of the terms in it.
     """
     a, y = work[0], work[1]
     for i in range(r):
@@ -197,15 +196,14 @@ def place(T, G, scale, tau, attached, e, singular, low, high, slope, curve, work
     for i in range(r):
         for j in range(i):
             y[j] += T[i, j] * a[i]
-    log_scale = size = leverage = distance = 0.0
+    log_scale = size = 0.0
     for i in range(d):
         own = attached[i]
         path = y[own]
-        centre, norm = 0.0, 1.0
+        centre = 0.0
         for j in range(own):
             path += T[i, j] * y[j]
             centre += G[i, j] * e[j]
-            norm += T[i, j] * T[i, j]
         shift = centre + e[own] - scale[own] * path
         low[i] = scale[own] * low[i] + shift
         high[i] = scale[own] * high[i] + shift
@@ -219,27 +217,59 @@ def place(T, G, scale, tau, attached, e, singular, low, high, slope, curve, work
             log_scale += linear + quadratic - math.log(scale[i])
             # lambda is what is left of lambda + tau
             size += abs(linear) + abs(quadratic) + tau[i] / (scale[i] * scale[i])
-            leverage += abs(a[i]) * math.sqrt(norm)
-            distance += y[i] * y[i]
+    return log_scale, size
+
+
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def rounding_error(T, scale, e, singular, low, high, work, r):
+    """What rounding does to log P, by its derivatives in the limits, which are scale * e.
+
+    Rows of the factor are known to rounding of their norms, the covariance to that of its
+    variances, and limits less a conditional mean to that of the two, which counts against the
+    distance of the limits.
+    """
+    a, y = work[0], work[1]
+    for i in range(r):
+        a[i] = scale[i] * e[i]
+        y[i] = a[i]
+    for i in range(r):
+        for j in range(i):
+            y[j] += T[i, j] * a[i]
+    leverage = distance = of_limits = 0.0
+    for i in range(r):
+        norm, path = 1.0, y[i]
+        for j in range(i):
+            norm += T[i, j] * T[i, j]
+            path += T[i, j] * y[j]
+        leverage += abs(a[i]) * math.sqrt(norm)
+        distance += y[i] * y[i]
+        if low[i] > -np.inf:
+            of_limits += (abs(low[i]) + abs(path)) / (high[i] - low[i])
     of_rows = 2.0 * _EPS * math.sqrt(r * distance)
-    of_covariance = 0.25 * singular * singular / d * leverage
-    return log_scale, 4.0 * _EPS * size + leverage * (of_rows + of_covariance)
+    of_covariance = 0.25 * singular * singular / r * leverage
+    return leverage * (of_rows + of_covariance) + 2.0 * _EPS * of_limits
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def usable(e, scale, tau, d):
-    """False for numbers that are too large or not numbers."""
-    total = 0.0
-    for i in range(d):
-        total += abs(e[i]) + scale[i] + tau[i]
-    return total < 1e100
+def _follow(S, scale, low, high, s, e, W, work, matrix, d):
+    """Newton's method for the path from where it was; returns the length of its last step."""
+    nothing = np.empty(0)
+    G, size = evaluate(S, nothing, nothing, scale, low, high, s, e, W, work[0], d)
+    far = np.inf
+    for _ in range(PATH_STEPS):
+        assemble(S, scale, W, matrix, d, 0, d if d <= PLAIN else matrix.shape[0])
+        cholesky_in_place(matrix, d)
+        G, size, _, far = advance(
+            S, nothing, nothing, scale, low, high, s, e, W, work, matrix, False, d, G, size
+        )  # fmt: skip
+    return far
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def no_look_ahead(e, tau, J, scale, d):
-    """Weights without a tilt."""
+def first_order(tau, J, scale, d):
+    """Exponential tilting: no later factor is curved."""
     for i in range(d):
-        e[i] = tau[i] = 0.0
+        tau[i] = 0.0
         scale[i] = 1.0
         for j in range(d):
             J[i, j] = 1.0 if i == j else 0.0
@@ -255,11 +285,12 @@ def copy_factor(G, attached, T, d):
 @njit(cache=True, nogil=True, error_model="numpy")
 def tilt_dense(
     T, lower, upper, rank, attached, slope, curve, singular, rounds, log_scale, rounding,
-    log_bound, begin, end,
+    log_bound, gap, begin, end,
 ):  # fmt: skip
     """Tilt problems ``begin`` to ``end`` of ``genz_sums``.
 
-    Rows tied to others do not take part: without them the bound is that of a larger set.
+    Rows tied to others do not take part: without them the bound is that of a larger set.  Where
+    no tilt is found, or no path of second order, there is none, or one of first order.
 
     Parameters
     ----------
@@ -272,6 +303,8 @@ def tilt_dense(
     log_scale : (B,) output, what logarithms of weights are to be increased by
     rounding : (B,) output, bound on the rounding error of that and of the weights' logarithms
     log_bound : (B,) output, upper bound on the logarithm of the probability
+    gap : (B,) output, by how much weights of first order may exceed the bound; infinite if there
+        are none
     """
     d = lower.shape[1]
     strips = -(-d // STRIP)
@@ -281,22 +314,24 @@ def tilt_dense(
     G = np.empty((side, side))
     nothing, ones, root = np.empty(0), np.ones(side), np.empty(side)
     work = np.empty((3, d))
-    many, few = np.int64(STEPS), np.int64(PATH_STEPS)  # constants would compile it twice
     s, e, W, scale, tau = np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d)
+    first = np.empty(d)
     for b in range(begin, end):
         r, low, high, own = rank[b], lower[b], upper[b], attached[b]
         if r <= PLAIN:
             square_plain(T[b], ones, S, r)
         else:
             square(T[b], ones, S, 0, strips)
-        no_look_ahead(e, tau, J, scale, r)
-        for i in range(r):
-            s[i] = 0.0
-        bound, gap = saddle_point(
-            S, nothing, nothing, scale, low, high, many, s, e, W, work, matrix, r
+        first_order(tau, J, scale, r)
+        bound, gap[b] = saddle_point(
+            S, nothing, nothing, scale, low, high, s, e, W, work, matrix, r
         )  # fmt: skip
-        log_bound[b] = min(bound + gap, 0.0) if gap < np.inf else 0.0
-        for _ in range(rounds if log_bound[b] < ENOUGH or gap == np.inf else 0):
+        if gap[b] == np.inf:
+            e[:] = 0.0
+        first[:] = e
+        lost = rounding_error(T[b], scale, e, singular, low, high, work, r)
+        log_bound[b] = min(bound + lost, 0.0)
+        for _ in range(rounds if gap[b] < np.inf and bound < ENOUGH else 0):
             new_factor(T[b], J, scale, own, G, r, 0, items)
             choose_curvatures(G, scale, low, high, s, e, W, tau, work, r)
             reverse(T[b], tau, G, root, r)
@@ -307,15 +342,17 @@ def tilt_dense(
             add_one(matrix, side)
             cholesky_in_place(matrix, r)
             change = look_ahead(T[b], tau, matrix, J, scale, s, r)
-            saddle_point(
-                S, nothing, nothing, scale, low, high, few, s, e, W, work, matrix, r
-            )  # fmt: skip
+            far = _follow(S, scale, low, high, s, e, W, work, matrix, r)
+            if not far < PATH_NEAR:
+                first_order(tau, J, scale, r)
+                e[:] = first
+                break
             if change < SETTLED:
                 break
-        if not usable(e, scale, tau, r):
-            no_look_ahead(e, tau, J, scale, r)
         new_factor(T[b], J, scale, own, G, d, 0, items)
-        log_scale[b], rounding[b] = place(
-            T[b], G, scale, tau, own, e, singular, low, high, slope[b], curve[b], work, d, r
+        lost = rounding_error(T[b], scale, e, singular, low, high, work, r)
+        log_scale[b], size = place(
+            T[b], G, scale, tau, own, e, low, high, slope[b], curve[b], work, d, r
         )  # fmt: skip
+        rounding[b] = 4.0 * _EPS * size + lost
         copy_factor(G, own, T[b], d)

@@ -20,7 +20,8 @@ This is where a strictly convex function of e has its minimum,
 and G there is psi.  Newton's method on it needs one Cholesky factorisation a step, of
 I + W^(1/2) (S - I) W^(1/2) with W = 1 - (variance between the limits), which is positive definite
 and close to I where limits do not bind.  With one common factor S is diagonal plus rank one and a
-step takes O(d).  The reduction is ours.
+step takes O(d).  Full steps in s settle in four to ten steps where limits are one-sided; between
+two limits they may overshoot for ever, and a line search on G takes over.  The reduction is ours.
 
 In terms of x = y - mu the tilted integrand is Genz's again, with other limits and the factor
 exp(-e^T N x): that is all the kernels of ``genz`` and ``structured`` know of it.
@@ -35,8 +36,11 @@ from mvnorth._linalg.cholesky import PLAIN, SUMS, cholesky_in_place, solve_in_pl
 from mvnorth._linalg.reorder import log_interval
 from mvnorth._scalar.normal import mills, tail_ratio
 
-STEPS = 60  # of Newton's method, at most
+STEPS = 24  # of Newton's method, at most; as many again with a line search
+CLOSE, NEAR = 1e-6, 1e-3  # lengths of a step that ends the method, and that counts as settled
+ROUNDING = 1e-15
 _HALVINGS = 30
+_EPS = 2.0**-52
 _LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -164,16 +168,19 @@ def evaluate(S, own, load, scale, lower, upper, s, e, W, F, d):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def advance(S, own, load, scale, lower, upper, s, e, W, work, matrix, d, G, size):
-    """One step of Newton's method, ``matrix`` factored; returns G, the size of the terms in it
-    and how far above its minimum it may be, infinite before the last step.
+def advance(S, own, load, scale, lower, upper, s, e, W, work, matrix, damped, d, G, size):
+    """One step of Newton's method, ``matrix`` factored.
+
+    Returns G, the size of the terms in it, what G would have gained if it were quadratic, and the
+    length of the undamped step, in units of 1 + abs(s).
     """
     F, trial, step = work[0], work[1], work[2]
     decrement = _direction(own, load, scale, W, F, matrix, step, d)
-    rounding = 1e-15 * size
-    length = 1.0
-    G_trial = G
-    for _ in range(_HALVINGS):
+    rounding = ROUNDING * size
+    length, G_trial, far = 1.0, G, 0.0
+    for i in range(d):
+        far = max(far, abs(step[i]) / (1.0 + abs(s[i])))
+    for _ in range(_HALVINGS if damped else 1):
         for i in range(d):
             trial[i] = s[i] + length * step[i]
         G_trial, size = evaluate(S, own, load, scale, lower, upper, trial, e, W, F, d)
@@ -182,34 +189,43 @@ def advance(S, own, load, scale, lower, upper, s, e, W, work, matrix, d, G, size
         length *= 0.5
     for i in range(d):
         s[i] = trial[i]
-    settled = not decrement > 4.0 * rounding + 1e-20
-    return G_trial, size, decrement + 8.0 * rounding if settled else np.inf
+    return G_trial, size, decrement, far
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def saddle_point(S, own, load, scale, lower, upper, steps, s, e, W, work, matrix, d):
-    """Newton's method from s; returns G and how far above its minimum it may be.
+def saddle_point(S, own, load, scale, lower, upper, s, e, W, work, matrix, d):
+    """Newton's method from s = 0; returns the smallest G seen, and how far above its minimum the
+    last one may be.
 
-    The second is infinite where the method did not settle in ``steps``.  Limits are multiplied by
-    ``scale`` and S by it from both sides.  ``work`` is (3, d).
+    The second is infinite where the method did not settle; the first bounds the logarithm of the
+    probability all the same, as any G does, up to rounding, which is in it.  Limits are multiplied
+    by ``scale`` and S by it from both sides.  ``work`` is (3, d).
     """
-    G, size = evaluate(S, own, load, scale, lower, upper, s, e, W, work[0], d)
-    gap = np.inf
-    for _ in range(steps):
-        if matrix.shape[0] > 0:
-            assemble(S, scale, W, matrix, d, 0, d if d <= PLAIN else matrix.shape[0])
-            cholesky_in_place(matrix, d)
-        G, size, gap = advance(
-            S, own, load, scale, lower, upper, s, e, W, work, matrix, d, G, size
-        )  # fmt: skip
-        if gap < np.inf:
-            break
-    return G, gap
+    best = np.inf
+    for damped in (False, True):
+        for i in range(d):
+            s[i] = 0.0
+        G, size = evaluate(S, own, load, scale, lower, upper, s, e, W, work[0], d)
+        best = min(best, G + ROUNDING * size)
+        decrement, far = 0.0, np.inf
+        for _ in range(STEPS):
+            if matrix.shape[0] > 0:
+                assemble(S, scale, W, matrix, d, 0, d if d <= PLAIN else matrix.shape[0])
+                cholesky_in_place(matrix, d)
+            G, size, decrement, far = advance(
+                S, own, load, scale, lower, upper, s, e, W, work, matrix, damped, d, G, size
+            )  # fmt: skip
+            best = min(best, G + ROUNDING * size)
+            if not far > CLOSE:
+                break
+        if far < NEAR:
+            return best, abs(decrement) + 8.0 * ROUNDING * size
+    return best, np.inf
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def tilt_structured(
-    lower, upper, t, w, own, rank, slope, log_scale, rounding, log_bound, begin, end
+    lower, upper, t, w, own, rank, slope, log_scale, rounding, log_bound, gap, begin, end
 ):
     """Tilt problems ``begin`` to ``end`` of ``structured_sums``, in O(d) a step.
 
@@ -222,6 +238,7 @@ def tilt_structured(
     log_scale : (B,) output, what logarithms of weights are to be increased by
     rounding : (B,) output, bound on the rounding error of that and of the weights' logarithms
     log_bound : (B,) output, upper bound on the logarithm of the probability
+    gap : (B,) output, by how much weights may exceed the bound; infinite if there is no tilt
     """
     d = lower.shape[1]
     none = np.empty((0, 0))
@@ -231,21 +248,27 @@ def tilt_structured(
     for b in range(begin, end):
         r, low, high, e = rank[b], lower[b], upper[b], slope[b]
         for i in range(d):
-            s[i] = e[i] = 0.0
-        G, gap = saddle_point(
-            none, own[b], t[b], scale, low, high, np.int64(STEPS), s, e, W, work, none, r
-        )  # fmt: skip
-        log_bound[b] = min(G + gap, 0.0) if gap < np.inf else 0.0
-        later = total = 0.0
+            e[i] = 0.0
+        bound, gap[b] = saddle_point(none, own[b], t[b], scale, low, high, s, e, W, work, none, r)
+        if gap[b] == np.inf:
+            for i in range(d):
+                e[i] = 0.0
+        later = total = distance = leverage = of_limits = 0.0
         for j in range(r - 1, -1, -1):
             mu[j] = w[b, j] * later
             later += t[b, j] * e[j]
             total += mu[j] * mu[j]
+            distance += (mu[j] + e[j]) ** 2
+            leverage += abs(e[j]) * math.sqrt(own[b, j] + t[b, j] * t[b, j])
         log_scale[b] = -0.5 * total
-        rounding[b] = 1e-15 * total
         before = 0.0
         for i in range(r):
             shift = mu[i] + t[b, i] * before
             before += w[b, i] * mu[i]
+            if low[i] > -np.inf:
+                of_limits += (abs(low[i]) + abs(shift)) / (high[i] - low[i])
             low[i] -= shift
             high[i] -= shift
+        of_rows = leverage * math.sqrt(r * distance)
+        rounding[b] = 2.0 * _EPS * (total + of_rows + of_limits)
+        log_bound[b] = min(bound + rounding[b], 0.0)

@@ -72,19 +72,22 @@ class Tilt:
     log_scale : (B,) what logarithms of weights are to be increased by
     rounding : (B,) bound on the rounding error of logarithms of weights
     log_bound : (B,) upper bound on the logarithm of the probability
+    gap : (B,) by how much weights of exponential tilting may exceed the bound; infinite if there
+        are none
     """
 
     log_scale: np.ndarray
     rounding: np.ndarray
     log_bound: np.ndarray
+    gap: np.ndarray
 
     @classmethod
     def empty(cls, size: int) -> "Tilt":
-        return cls(np.empty(size), np.empty(size), np.empty(size))
+        return cls(*np.empty((4, size)))
 
     @property
     def outputs(self) -> tuple[np.ndarray, ...]:
-        return self.log_scale, self.rounding, self.log_bound
+        return self.log_scale, self.rounding, self.log_bound, self.gap
 
     def scaled(self, mean_weights: Estimate) -> Estimate:
         """The probabilities, from the mean weights."""

@@ -204,7 +204,7 @@ class TiltedProposals:
         slope, curve = np.zeros((2, 1, d))
         # To first order, for which the largest weight is known.
         found = tilt(T, *tilted, rank, attached, slope, curve, problem.singular, rounds=0)
-        scale, bound = found.log_scale, found.log_bound
+        scale, bound = found.log_scale, np.minimum(found.log_bound + found.gap, 0.0)
         mu = np.zeros(padded)
         if bound[0] < 0.0:
             lower, upper = tilted

@@ -93,7 +93,7 @@ class System:
 
 def solve(problems: OneFactorProblems, budget: Budget, seed: int, tilted: bool = False) -> Estimate:
     """Probabilities of ``problems`` by Genz's method with the structured Cholesky factor."""
-    system = System.of(problems)
+    system, tilt = System.of(problems), None
     if tilted:
         system, tilt = system.tilted()
     kernel = partial(structured_sums, *system.kernel_arguments)
@@ -101,8 +101,7 @@ def solve(problems: OneFactorProblems, budget: Budget, seed: int, tilted: bool =
     def weigh(rows: np.ndarray, points: Points) -> np.ndarray:
         return points.log_sums(kernel, rows, problems.d * 6e-9)
 
-    result = estimate(problems, system, weigh, budget, seed)
-    return tilt.scaled(result) if tilted else result
+    return estimate(problems, system, weigh, budget, seed, tilt)
 
 
 def estimate(
@@ -111,6 +110,7 @@ def estimate(
     weigh: Callable[[np.ndarray, Points], np.ndarray],
     budget: Budget,
     seed: int,
+    tilt: Tilt | None = None,
 ) -> Estimate:
     """Probabilities of ``problems`` from ``weigh``, see ``lattice_rule.integrate``."""
     limited = np.arange(problems.d) < system.rank[:, None]
@@ -121,5 +121,7 @@ def estimate(
     # Limits less a large share of S are known to rounding of what was taken off.
     rounding = np.finfo(float).eps * np.sum(np.abs(system.t), axis=1, where=limited)
     result.rel_error[:] += rounding
+    if tilt is not None:
+        result = tilt.scaled(result)
     disclaim_beyond_reach(result, problems.lower, problems.upper, system.deviation)
     return result

@@ -6,20 +6,21 @@ import numpy as np
 
 from mvnorth._cpu.curved_tilting import (
     ENOUGH,
+    PATH_NEAR,
     PATH_STEPS,
     SETTLED,
     add_one,
     choose_curvatures,
     copy_factor,
+    first_order,
     look_ahead,
     new_factor,
-    no_look_ahead,
     place,
     reverse,
+    rounding_error,
     tilt_dense,
-    usable,
 )
-from mvnorth._cpu.tilting import STEPS, advance, assemble, evaluate
+from mvnorth._cpu.tilting import CLOSE, NEAR, ROUNDING, STEPS, advance, assemble, evaluate
 from mvnorth._linalg.cholesky import parallel_cholesky, square
 from mvnorth._linalg.product import ROWS, STRIP, padded
 from mvnorth._methods.lattice_rule import Tilt
@@ -50,9 +51,9 @@ def tilt(
         return found
     for b in range(size):
         limits, outputs = (lower[b], upper[b]), (slope[b], curve[b])
-        found.log_scale[b], found.rounding[b], found.log_bound[b] = _tilt_large(
-            T[b], *limits, int(rank[b]), attached[b], *outputs, singular, rounds
-        )
+        results = _tilt_large(T[b], *limits, int(rank[b]), attached[b], *outputs, singular, rounds)
+        for output, value in zip(found.outputs, results, strict=True):
+            output[b] = value
     return found
 
 
@@ -66,7 +67,7 @@ def _tilt_large(
     curve: np.ndarray,
     singular: float,
     rounds: int,
-) -> tuple[float, float, float]:
+) -> tuple[float, float, float, float]:
     """As ``tilt_dense``, with the work of O(d**3) cut between threads."""
     d = lower.size
     side = padded(d)
@@ -80,28 +81,42 @@ def _tilt_large(
     def product(X: np.ndarray, diagonal: np.ndarray, out: np.ndarray) -> None:
         run_items(partial(square, X, diagonal, out), side // STRIP, side**3 * 8e-12)
 
-    def path(steps: int) -> tuple[float, float]:
-        """As ``saddle_point``."""
+    def settle(steps: int, damped: bool) -> tuple[float, float, float]:
+        """Smallest G, how far above its minimum it may be, and the length of the last step."""
         limits, state = (S, nothing, nothing, scale, lower, upper), (s, e, W)
         value, size = evaluate(*limits, *state, work[0], r)
-        gap = np.inf
+        best, decrement, far = value + ROUNDING * size, 0.0, np.inf
         for _ in range(steps):
             run_items(partial(assemble, S, scale, W, matrix, r), side, side**2 * 5e-10)
             parallel_cholesky(matrix)
-            value, size, gap = advance(*limits, *state, work, matrix, r, value, size)
-            if gap < np.inf:
+            value, size, decrement, far = advance(
+                *limits, *state, work, matrix, damped, r, value, size
+            )
+            best = min(best, value + ROUNDING * size)
+            if not far > CLOSE:
                 break
-        return value, gap
+        return best, abs(decrement) + 8.0 * ROUNDING * size, far
 
     def factor(rows: int) -> None:
         kernel = partial(new_factor, T, J, scale, attached, G, rows)
         run_items(kernel, -(-rows // ROWS), rows**3 * 1e-11)
 
     product(T, np.ones(side), S)
-    no_look_ahead(e, tau, J, scale, r)
-    value, gap = path(STEPS)
-    log_bound = min(value + gap, 0.0) if gap < np.inf else 0.0
-    for _ in range(rounds if log_bound < ENOUGH or gap == np.inf else 0):
+    first_order(tau, J, scale, r)
+    best, gap = np.inf, np.inf
+    for damped in (False, True):
+        s[:] = 0.0
+        value, gap, far = settle(STEPS, damped)
+        best = min(best, value)
+        if far < NEAR:
+            break
+        gap = np.inf
+    if gap == np.inf:
+        e[:] = 0.0
+    first = e.copy()
+    lost = rounding_error(T, scale, e, singular, lower, upper, work, r)
+    log_bound = min(best + lost, 0.0)
+    for _ in range(rounds if gap < np.inf and best < ENOUGH else 0):
         factor(r)
         choose_curvatures(G, scale, lower, upper, s, e, W, tau, work, r)
         reverse(T, tau, G, root, r)
@@ -109,13 +124,16 @@ def _tilt_large(
         add_one(matrix, side)
         parallel_cholesky(matrix)
         change = look_ahead(T, tau, matrix, J, scale, s, r)
-        path(PATH_STEPS)
+        if not settle(PATH_STEPS, False)[2] < PATH_NEAR:
+            first_order(tau, J, scale, r)
+            e[:] = first
+            break
         if change < SETTLED:
             break
-    if not usable(e, scale, tau, r):
-        no_look_ahead(e, tau, J, scale, r)
     factor(d)
-    system = (T, G, scale, tau, attached, e, singular)
-    log_scale, rounding = place(*system, lower, upper, slope, curve, work, d, r)
+    lost = rounding_error(T, scale, e, singular, lower, upper, work, r)
+    system = (T, G, scale, tau, attached, e)
+    log_scale, size = place(*system, lower, upper, slope, curve, work, d, r)
     copy_factor(G, attached, T, d)
-    return log_scale, rounding, log_bound
+    rounding = 4.0 * float(np.finfo(np.float64).eps) * size + lost
+    return log_scale, rounding, log_bound, gap
