@@ -47,6 +47,8 @@ _LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
 @njit(cache=True, nogil=True, error_model="numpy")
 def _tail_variance(x: float, h: float) -> float:
     """1 - h (x + h), h = phi(x)/Phi(x): the variance of a standard normal below x."""
+    if h == 0.0:  # no limit, where h x is not a number
+        return 1.0
     if x > -100.0:
         return 1.0 - h * (x + h)
     y = 1.0 / (x * x)

@@ -295,6 +295,19 @@ def test_limits_that_contradict_each_other():
         sample_orthant([-1.0, -1.0], OneFactor(1e-20, [1.0, -1.0]), 10)
 
 
+@pytest.mark.parametrize("limited", [1, 4])
+def test_coordinates_without_limits_do_not_spoil_the_tilt(limited):
+    k = np.arange(5)
+    upper = np.where(k < limited, -25.0, INF)
+    cov = 0.5 ** np.abs(k[:, None] - k)
+    sample = sample_box(-INF, upper, 0.0, cov, 2000)
+    assert sample.acceptance > 0.9
+    expected = 0.5 * sample.draws[:, 3] if limited == 4 else 0.5**4 * sample.draws[:, 0]
+    rest = sample.draws[:, 4] - expected  # given the coordinate before it, normal
+    deviation = np.sqrt(1.0 - (0.25 if limited == 4 else 0.25**4))
+    assert stats.kstest(rest / deviation, "norm").pvalue > 1e-3
+
+
 def test_wrong_arguments():
     for size in (0, -1):
         with pytest.raises(ValueError, match="size must be at least 1"):
