@@ -93,7 +93,7 @@ def pieces(problems: Problems, split: bool) -> Iterator[Piece]:
 def _all_below_diagonal(connected: np.ndarray) -> bool:
     """Every coordinate shares a column with the one before: one block, seen without a search."""
     return bool(np.diagonal(connected, offset=-1, axis1=1, axis2=2).all()) and bool(
-        np.diagonal(connected, axis1=1, axis2=2)[:, :-1].all()
+        np.diagonal(connected, axis1=1, axis2=2).all()
     )
 
 

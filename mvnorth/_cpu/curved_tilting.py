@@ -245,7 +245,7 @@ def rounding_error(T, scale, e, singular, low, high, work, r):
         distance += y[i] * y[i]
         if low[i] > -np.inf:
             of_limits += (abs(low[i]) + abs(path)) / (high[i] - low[i])
-    of_rows = 2.0 * _EPS * math.sqrt(r * distance)
+    of_rows = 8.0 * _EPS * math.sqrt(r * distance)
     of_covariance = 0.25 * singular * singular / r * leverage
     return leverage * (of_rows + of_covariance) + 2.0 * _EPS * of_limits
 

@@ -272,5 +272,5 @@ def tilt_structured(
             low[i] -= shift
             high[i] -= shift
         of_rows = leverage * math.sqrt(r * distance)
-        rounding[b] = 2.0 * _EPS * (total + of_rows + of_limits)
+        rounding[b] = _EPS * (2.0 * total + 8.0 * of_rows + 2.0 * of_limits)
         log_bound[b] = min(bound + rounding[b], 0.0)

@@ -7,8 +7,8 @@ import numpy as np
 from mvnorth._cpu.genz import PANEL, genz_sums
 from mvnorth._linalg.reorder_large import reorder_all
 from mvnorth._methods.lattice_rule import (
-    CORNER,
     Points,
+    corner_share,
     disclaim_beyond_reach,
     integrate,
 )
@@ -52,7 +52,8 @@ def _solve_chunk(problems: Problems, budget: Budget, seed: int, tilted: bool = F
     system = (*ordered, np.zeros((size, d)), np.zeros((size, d)))
     if tilted:
         found = tilt(*system, problems.singular)
-    corner = np.where((rank <= 1) | ~T.any(axis=(1, 2)), 0.0, CORNER)  # a constant has none
+    norm = np.sqrt(np.max(np.einsum("bij,bij->bi", T, T), axis=1))
+    corner = corner_share(np.where(rank > 1, norm, 0.0))
 
     def weigh(rows: np.ndarray, points: Points) -> np.ndarray:
         return points.log_sums(partial(genz_sums, *system), rows, d * (6e-9 + d * 3e-11))

@@ -27,7 +27,9 @@ CONFIDENCE = 0.99
 # about HALVING, and which are twice as many), bring it to 99 %.
 SAFETY = 1.3
 HALVING = 0.7
-CORNER = 0.1  # of a point's share
+# Corners of the integrand that points may miss, in shares of a point: of a smooth one, and of one
+# with steps, which a row of the factor makes whose norm is above STEEP.
+CORNER, STEP_CORNER, STEEP = 0.1, 5.0, 20.0
 FIXED_POINTS = REPLICATES * 1024  # where nobody says how many and no tolerance decides
 PART = 2048  # points an item of work, fewer from d = 256 on: enough items for all threads
 
@@ -154,6 +156,17 @@ def integrate(
         rows, even = rows[short], _join(even, odd)[short]
         level += 1
     return estimate
+
+
+def corner_share(norm: np.ndarray) -> np.ndarray:
+    """``corner`` for ``integrate`` from the largest norm of a row of the factor below its diagonal.
+
+    The row's limits are met or not within 1/norm of a variable: steps, the larger it is.  Of
+    steps all or nothing is seen, so that the spread of the shifts does not tell of them.  A
+    constant has no corner.
+    """
+    share = CORNER + STEP_CORNER * np.minimum(1.0, norm / STEEP) ** 2
+    return np.asarray(np.where(norm > 0.0, share, 0.0))
 
 
 def fixed_points(n: int | None) -> Budget:

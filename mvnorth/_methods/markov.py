@@ -68,9 +68,10 @@ def _inherited(
 
     To first order that of log P is E[e^T N e], with e the independent noises given the limits and N
     what their rows are off; E[e^T e] is at most d + 2 |log P|.  A covariance that was rounded has
-    variances given the coordinates before, noise**2, off by its rounding.
+    variances given the coordinates before, noise**2, off by its rounding; those of another order
+    are smaller still, by about a number of coordinates.
     """
     rounded = problems.singular**2 / (8.0 * problems.d)  # negligible where a factor was given
     smallest = np.min(noise, axis=1, initial=1.0)
-    relative = error + 2.0 * rounded / smallest**2 + problems.rounding[rows]
+    relative = error + (2.0 + problems.d) * rounded / smallest**2 + problems.rounding[rows]
     return np.asarray(relative * (problems.d + 2.0 * np.abs(log_prob)))

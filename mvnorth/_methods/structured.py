@@ -14,9 +14,9 @@ from mvnorth._cpu.structured import sort_keys, structured_sums
 from mvnorth._cpu.tilting import tilt_structured
 from mvnorth._linalg.one_factor import cholesky
 from mvnorth._methods.lattice_rule import (
-    CORNER,
     Points,
     Tilt,
+    corner_share,
     disclaim_beyond_reach,
     integrate,
 )
@@ -115,7 +115,8 @@ def estimate(
     """Probabilities of ``problems`` from ``weigh``, see ``lattice_rule.integrate``."""
     limited = np.arange(problems.d) < system.rank[:, None]
     dependent = np.count_nonzero((system.v != 0.0) & limited, axis=1)
-    corner = np.where(dependent < 2, 0.0, CORNER)  # a constant has none
+    norm = np.max(np.abs(system.t), axis=1, where=limited, initial=0.0)
+    corner = corner_share(np.where(dependent < 2, 0.0, norm))
     level = int(np.clip(np.ceil(np.log2(2 * problems.d + 1)), *_FIRST_LEVELS))
     result = integrate(weigh, corner, problems.d, level, budget, seed)
     # Limits less a large share of S are known to rounding of what was taken off.
