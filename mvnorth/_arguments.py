@@ -50,7 +50,9 @@ def whole_number(name: str, value: Any, *, at_least: int) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+        number = None
+    if number is None or isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
     if number < at_least:
         raise ValueError(f"{name} must be at least {at_least}, got {number}")
     return number

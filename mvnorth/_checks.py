@@ -100,7 +100,8 @@ def factor_problems(m: ArrayLike, L: ArrayLike) -> tuple[Problems, tuple[int, ..
     if np.triu(factor, 1).any():
         raise ValueError(
             "L must be lower triangular, it has non-zero entries above the diagonal; "
-            "for a covariance matrix use cdf or box_prob, or take numpy.linalg.cholesky of it"
+            "for a covariance matrix use cdf, box_prob or sample_box, or take "
+            "numpy.linalg.cholesky of it"
         )
     diagonal = np.diagonal(factor, axis1=-2, axis2=-1)
     if (diagonal < 0).any():

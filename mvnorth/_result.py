@@ -32,8 +32,8 @@ class OrthantResult:
     rel_error : bound on the relative error at the same confidence; infinite if nothing is known
     log_bound : what ``log_prob`` cannot exceed, certainly: the value at the saddle point where
         tilting was used, 0 for other methods
-    n : integration points used; 0 for a closed form
-    method : what computed it, such as "genz"; several for a problem of several blocks
+    n : integration points or nodes used (of the largest coordinate of a chain); 0 for a closed form
+    method : what computed it, such as "tilting"; several for a problem of several blocks
     status : a ``Status``
     tolerance : the ``(rtol, atol)`` asked for, or None
     """

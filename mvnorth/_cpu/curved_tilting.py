@@ -15,8 +15,8 @@ exponential tilting with limits scaled by lambda**(1/2) and S by it from both si
 Newton iteration.  tau = 0 is exponential tilting.
 
 A factor that is too narrow makes rare samples heavy: far inside its limits log Phi is flat and the
-quadratic goes on falling.  So the curvature is that of the chord from the path to ``REACH``
-standard deviations of m_i away, on the side where it is smaller: in between weights fall below
+quadratic goes on falling.  So the curvature is that of the chord from the path to where
+m_i rarely is (3e-5), on the side where it is smaller: in between weights fall below
 their value on the path, and only beyond they rise above it.  (Measured: docs/tails.md.)
 
 Weights are exact whatever nu, tau and the path are; only their spread depends on these.  The
@@ -62,7 +62,7 @@ def _chord(low: float, high: float, s: float, e: float, W: float, reach: float) 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _range(low: float, high: float, mean: float) -> float:
-    """How far a standard normal between two limits may be from its mean, but for a share RARE."""
+    """How far from its mean a standard normal between two limits is, but for a share of 3e-5."""
     target = -_LOG_RARE - log_interval(low, high)
     z = math.sqrt(2.0 * target - _LOG_4_PI - math.log(target))  # Phi(-z) = exp(-target), nearly
     return max(mean - max(low, -z), min(high, z) - mean)

@@ -247,3 +247,16 @@ def test_where_the_number_of_threads_comes_from(monkeypatch):
 def test_bad_numbers_of_threads(threads):
     with pytest.raises(ValueError, match="threads must be a positive whole number, got"):
         mvnorth.set_num_threads(threads)
+
+
+def test_a_last_coordinate_without_noise_of_its_own():
+    """Whether rows share the zeros of their factors does not depend on the batch."""
+    rng = np.random.default_rng(10)
+    first, second = _factor(rng, 4), _factor(rng, 4)
+    first[3, 3] = second[2, 1] = 0.0
+    m = rng.normal(size=(2, 4))
+    together = mvnorth.orthant(m, np.stack([first, second]), 512, method="tilting")
+    for k, L in enumerate((first, second)):
+        alone = mvnorth.orthant(m[k], L, 512, method="tilting")
+        assert _bits(alone.log_prob) == _bits(together.log_prob[k])
+        assert _bits(alone.rel_error) == _bits(together.rel_error[k])

@@ -134,7 +134,7 @@ def test_products(d, level):
     problem = table.independent(lower, upper)
     result = solve(problem, 128)
     assert abs(result.log_prob - problem.log_prob) <= 1e-14 * (d + abs(problem.log_prob))
-    assert result.log_bound == pytest.approx(problem.log_prob, rel=1e-13, abs=1e-13 * d)
+    assert result.log_bound == pytest.approx(problem.log_prob, rel=1e-12, abs=1e-12 * d)
 
 
 def one_factor_references():
@@ -329,3 +329,53 @@ def test_bounds_of_blocks_add_up():
     two = mvnorth.box(-np.inf, -1.0, 0.0, both, 1000, method="tilting")
     assert two.log_bound >= 2 * one.log_prob
     assert two.log_prob == pytest.approx(2 * one.log_prob, abs=one.rel_error + two.rel_error)
+
+
+# Where no tilt is found, or none of second order.
+
+
+@pytest.mark.parametrize("noise", [1e-3, 3e-4, 1e-4, 1e-5])
+def test_narrow_boxes_of_nearly_dependent_coordinates(noise):
+    """In the limit of no noise three coordinates are one, between 0.01 and 0.012."""
+    A = np.zeros((5, 6))
+    A[:3, 0], A[0, 2], A[1, 3], A[2, 4] = 1.0, noise, noise, noise
+    A[3, :2], A[4, [0, 1, 5]] = (0.6, 0.8), (-0.3, 0.5, 0.8)
+    lower, upper = [0.0, 0.01, -0.01, -1.0, -1.0], [0.02, 0.03, 0.012, 1.0, 1.0]
+    together = mvnorth.box([0.01, -1.0, -1.0], [0.012, 1.0, 1.0], 0.0, (A @ A.T)[2:, 2:])
+    result = mvnorth.box(lower, upper, 0.0, A @ A.T)
+    assert result.rel_error < 1e-3
+    # Noise moves the ends of the interval by about itself, by amounts that nearly cancel.
+    assert result.log_prob == pytest.approx(together.log_prob, abs=2e-4 + (noise / 1e-3) ** 2)
+    assert together.log_prob <= result.log_bound + 0.5
+
+
+def test_contradictory_limits():
+    """Found by a search; the answer is that of the chain."""
+    rho, tau = 0.9999997903271516, -0.9999997124649946
+    cov = np.array([[1.0, rho, rho * tau], [rho, 1.0, tau], [rho * tau, tau, 1.0]])
+    lower = [-182.64969599725157, -np.inf, 124.92372942189589]
+    upper = [-182.6496952852827, 44.36051805604646, np.inf]
+    result = mvnorth.box(lower, upper, 0.0, cov, method="tilting")
+    assert result.log_prob == pytest.approx(-16695.5298, abs=1e-3)
+
+
+@pytest.mark.parametrize("d", [3, 10, 50])
+@pytest.mark.parametrize("left", [1e-4, 1e-6, 1e-8])
+def test_bound_of_nearly_equal_coordinates(d, left):
+    m = np.random.default_rng(d).normal(size=d)
+    L = np.linalg.cholesky(np.full((d, d), 1.0 - left) + left * np.eye(d))
+    result = mvnorth.orthant(m, L, 1024, method="tilting")
+    limit = mvnorth.special.log_ndtr(m.min())
+    assert limit - 0.05 < result.log_bound < min(0.6 * limit, limit + 1.0)
+
+
+def test_steps_near_certainty():
+    """Points that all miss what is cut off agree with each other, and say nothing."""
+    cov = np.array([[1.0, -0.99886], [-0.99886, 1.0]])
+    lower = [-3.3771, -2.4046]
+    truth = mvnorth.box(lower, np.inf, 0.0, cov, method="closed_form").log_prob
+    outside = 0
+    for seed in range(60):
+        result = mvnorth.box(lower, np.inf, 0.0, cov, 4096, method="tilting", seed=seed)
+        outside += abs(math.expm1(result.log_prob - truth)) > result.rel_error
+    assert outside <= 1
