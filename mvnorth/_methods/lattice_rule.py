@@ -93,11 +93,13 @@ class Tilt:
 
     def scaled(self, mean_weights: Estimate) -> Estimate:
         """The probabilities, from the mean weights."""
-        with np.errstate(over="ignore"):  # a logarithm known to 1000 is not known at all
-            of_scale = np.expm1(self.rounding)
+        error = mean_weights.rel_error
+        with np.errstate(over="ignore", invalid="ignore"):
+            # A logarithm known to 1000 is not known at all.
+            total = error + np.expm1(self.rounding) * (1.0 + error)
         return Estimate(
             mean_weights.log_prob + self.log_scale,
-            mean_weights.rel_error + of_scale * (1.0 + mean_weights.rel_error),
+            np.where(np.isnan(total), np.inf, total),
             mean_weights.n,
             self.log_bound,
         )
