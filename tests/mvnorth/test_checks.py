@@ -120,7 +120,7 @@ def test_dimensions_that_differ_in_cdf(name):
 
 
 def test_upper_triangle_of_L():
-    words = ("L must be lower triangular", "cdf or box_prob")
+    words = ("L must be lower triangular", "cdf, box_prob or sample_box")
     _assert_raises(ValueError, words, mvnorth.orthant, ZERO, COV)
     _assert_raises(ValueError, words, mvnorth.orthant, ZERO, FACTOR.T)
     _assert_raises(ValueError, words, mvnorth.orthant, ZERO, np.stack([FACTOR, COV]))
