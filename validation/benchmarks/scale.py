@@ -27,7 +27,7 @@ from mvnorth._methods import lattice_rule, tilting
 from validation.benchmarks.kernel import floor
 from validation.benchmarks.timing import arguments, best_of, machine, print_table, progress, record
 
-POINTS = {100: 100_000, 500: 100_000, 1000: 30_000, 2000: 20_000}
+POINTS = dict.fromkeys((100, 500, 1000, 2000), 100_000)
 
 
 def _problem(d: int) -> tuple[np.ndarray, np.ndarray]:

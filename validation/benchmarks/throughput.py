@@ -67,7 +67,7 @@ def mvnorth_reached(batch: Batch, limit: float) -> Reached:
 
     def values(points: int, seed: int, rows: int) -> FloatArray:
         factor = np.linalg.cholesky(batch.cov[:rows])
-        return mvnorth.orthant_prob(batch.b[:rows], factor, points, method="genz", seed=seed)
+        return mvnorth.orthant_prob(batch.b[:rows], factor, points, method="tilting", seed=seed)
 
     def trial(points: int, number: int) -> tuple[FloatArray, float]:
         few, seconds = best_of(lambda: values(points, number, COMMON), 1)
