@@ -58,7 +58,8 @@ def _solve_chunk(problems: Problems, budget: Budget, seed: int, tilted: bool = F
     def weigh(rows: np.ndarray, points: Points) -> np.ndarray:
         return points.log_sums(partial(genz_sums, *system), rows, d * (6e-9 + d * 3e-11))
 
-    estimate = integrate(weigh, corner, d, _first_level(d), budget, seed)
+    log_scale = found.log_scale if tilted else None
+    estimate = integrate(weigh, corner, d, _first_level(d), budget, seed, log_scale)
     deviation = np.sqrt(np.sum(problems.factor**2, axis=2))
     if tilted:
         estimate = found.scaled(estimate)

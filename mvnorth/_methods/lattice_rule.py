@@ -112,6 +112,7 @@ def integrate(
     first_level: int,
     budget: Budget,
     seed: int,
+    log_scale: np.ndarray | None = None,
 ) -> Estimate:
     """Estimates of mean weights.
 
@@ -121,6 +122,7 @@ def integrate(
     corner : (B,) share of a point that may hide a corner of the integrand
     d : coordinates of a point
     first_level : log2 of the points a shift to start with, if the tolerance decides
+    log_scale : (B,) what makes probabilities of mean weights, for the tolerance; 0 if None
     """
     if budget.n is None:
         replicates, last = _split_points(budget.most)
@@ -142,6 +144,7 @@ def integrate(
         return np.stack([log_sum(parts[..., 0], axis=2), parts[..., 1].max(axis=2)], axis=2)
 
     size = corner.size
+    scale = np.zeros(size) if log_scale is None else log_scale
     estimate = Estimate(np.empty(size), np.empty(size), np.zeros(size, dtype=np.int64))
     rows = np.arange(size)
     even = add(rows, max(0, level - 1), 0, 1)
@@ -154,7 +157,7 @@ def integrate(
         estimate.n[rows] = replicates * 2**level
         if level == last:
             break
-        short = ~budget.tolerance.met(log_prob, rel_error)
+        short = ~budget.tolerance.met(log_prob + scale[rows], rel_error)
         rows, even = rows[short], _join(even, odd)[short]
         level += 1
     return estimate

@@ -118,7 +118,8 @@ def estimate(
     norm = np.max(np.abs(system.t), axis=1, where=limited, initial=0.0)
     corner = corner_share(np.where(dependent < 2, 0.0, norm))
     level = int(np.clip(np.ceil(np.log2(2 * problems.d + 1)), *_FIRST_LEVELS))
-    result = integrate(weigh, corner, problems.d, level, budget, seed)
+    log_scale = None if tilt is None else tilt.log_scale
+    result = integrate(weigh, corner, problems.d, level, budget, seed, log_scale)
     # Limits less a large share of S are known to rounding of what was taken off.
     rounding = np.finfo(float).eps * np.sum(np.abs(system.t), axis=1, where=limited)
     result.rel_error[:] += rounding

@@ -379,3 +379,13 @@ def test_steps_near_certainty():
         result = mvnorth.box(lower, np.inf, 0.0, cov, 4096, method="tilting", seed=seed)
         outside += abs(math.expm1(result.log_prob - truth)) > result.rel_error
     assert outside <= 1
+
+
+def test_an_absolute_tolerance_is_that_of_the_probability():
+    """Weights of a tilt may be exp(1500) or exp(-1500) times it."""
+    cov = 0.5 ** np.abs(np.arange(20)[:, None] - np.arange(20))
+    far = mvnorth.box(-np.inf, -6.0, 0.0, cov, atol=1e-12, method="tilting")
+    assert far.n < 2000
+    assert far.status == mvnorth.Status.CONVERGED
+    near = mvnorth.box(-np.inf, 1.0, 0.0, cov, atol=1e-6, method="tilting")
+    assert near.error <= 1e-6
