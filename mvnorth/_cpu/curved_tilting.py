@@ -183,6 +183,17 @@ def new_factor(T, J, scale, attached, G, d, begin, end):
             G[i, a] = 0.0
 
 
+@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+def _mean_path(T, scale, e, a, y, r):
+    """Derivatives of log P in the limits, a = scale * e, and the path of y, T^T a."""
+    for i in range(r):
+        a[i] = scale[i] * e[i]
+        y[i] = a[i]
+    for i in range(r):
+        for j in range(i):
+            y[j] += T[i, j] * a[i]
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def place(T, G, scale, tau, attached, e, low, high, slope, curve, work, d, r):
     """Limits, slopes and curves for ``genz_sums``.
@@ -190,12 +201,7 @@ def place(T, G, scale, tau, attached, e, low, high, slope, curve, work, d, r):
     Returns the logarithm that scales its weights, and the size of the terms in it.
     """
     a, y = work[0], work[1]
-    for i in range(r):
-        a[i] = scale[i] * e[i]
-        y[i] = a[i]
-    for i in range(r):
-        for j in range(i):
-            y[j] += T[i, j] * a[i]
+    _mean_path(T, scale, e, a, y, r)
     log_scale = size = 0.0
     for i in range(d):
         own = attached[i]
@@ -229,12 +235,7 @@ def rounding_error(T, scale, e, singular, low, high, work, r):
     distance of the limits.
     """
     a, y = work[0], work[1]
-    for i in range(r):
-        a[i] = scale[i] * e[i]
-        y[i] = a[i]
-    for i in range(r):
-        for j in range(i):
-            y[j] += T[i, j] * a[i]
+    _mean_path(T, scale, e, a, y, r)
     leverage = distance = of_limits = 0.0
     for i in range(r):
         norm, path = 1.0, y[i]
