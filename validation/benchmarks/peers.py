@@ -88,7 +88,8 @@ class Program:
     ----------
     name : str
     call : callable
-        (b, cov, points, seed) -> Timed; without points, the program's own defaults.
+        (b, cov, points, seed) -> Timed, of P or, in ``tails``, of log P; without points, the
+        program's own defaults.
     points : tuple of int
         Settings to sweep.
     trials : (int, int)
@@ -96,7 +97,7 @@ class Program:
     """
 
     name: str
-    call: Callable[[FloatArray, FloatArray, int | None, int], Timed]
+    call: Callable[..., Timed]
     points: tuple[int, ...]
     trials: tuple[int, int]
 

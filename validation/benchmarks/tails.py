@@ -22,7 +22,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,7 @@ import mvnorth
 from validation.benchmarks.peers import (
     SEED,
     Mvtnorm,
+    Program,
     Timed,
     call_scipy,
     doublings,
@@ -62,27 +63,6 @@ LOG_PROB_500, LOG_ERROR_500 = -745.01295, 1.4e-3
 # Seconds and relative error that others report for random correlations, d = 100, log P = -135; on
 # another machine, for another draw of b and Sigma.
 ELSEWHERE = {"TruncatedNormal": (0.63, 3e-3), "pedmod": (0.44, 2e-3)}
-
-
-@dataclass(frozen=True)
-class Program:
-    """One of the programs compared.
-
-    Attributes
-    ----------
-    name : str
-    call : callable
-        (b, cov, points, seed) -> Timed, whose value is log P and whose claimed error is relative.
-    points : tuple of int
-        Settings to sweep.
-    trials : (int, int)
-        Seeds a setting, for calls of less and of more than a second.
-    """
-
-    name: str
-    call: Callable[[FloatArray, FloatArray, int, int], Timed]
-    points: tuple[int, ...]
-    trials: tuple[int, int]
 
 
 def call_mvnorth(method: str, b: FloatArray, cov: FloatArray, points: int, seed: int) -> Timed:
