@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import special
 
+import mvnorth
 from validation.oracles import exact, r_mvtnorm, scipy_mvn
 from validation.oracles.one_dimension import (
     log_interval,
@@ -256,3 +257,25 @@ class TestMvtnorm:
     def test_errors_of_r_are_passed_on(self):
         with pytest.raises(RuntimeError, match="Rscript failed"):
             r_mvtnorm.pmvnorm([1.0, 1.0], [0.0, 0.0], np.eye(2))
+
+
+@pytest.mark.skipif(
+    not r_mvtnorm.available("slpmvnorm"), reason="R's mvtnorm >= 1.2 (slpmvnorm) is not installed"
+)
+def test_scores_of_mvtnorm_are_ours():
+    rng = np.random.default_rng(8)
+    d = 5
+    L = np.tril(rng.normal(0.0, 0.5, (d, d)), -1) + np.diag(rng.uniform(0.6, 1.4, d))
+    mean = rng.normal(0.0, 0.3, d)
+    lower, upper = mean - rng.uniform(0.5, 2.0, d), mean + rng.uniform(0.5, 2.0, d)
+    lower[1], upper[2] = -INF, INF
+    theirs = r_mvtnorm.slpmvnorm(lower, upper, mean, L)
+    wrt = ("lower", "upper", "mean", "cov")
+    ours = mvnorth.box_grad(lower, upper, mean, L @ L.T, 2**14, wrt=wrt, log=True)
+    # Their points are as many as ours, in an order of coordinates that is not chosen.
+    assert theirs.log_prob == pytest.approx(ours.log_prob, abs=1e-4)
+    for name in ("lower", "upper", "mean"):
+        theirs_in, ours_in = getattr(theirs, name), getattr(ours, f"grad_{name}")
+        np.testing.assert_allclose(theirs_in, ours_in, atol=5e-4, err_msg=name)
+    # cov = L L^T, so dcov = dL L^T + L dL^T.
+    np.testing.assert_allclose(theirs.factor, np.tril(2 * ours.grad_cov @ L), atol=5e-4)

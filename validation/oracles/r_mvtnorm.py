@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats.qmc import Sobol
+
+from validation.oracles.one_dimension import FloatArray
 
 # Numbers travel in binary, so that infinite limits and the last bits survive.
 SCRIPT = """
@@ -33,6 +36,23 @@ for (i in seq_len(reps)) {
 cat(sprintf("%.17g %.17g %.9g", as.numeric(p), attr(p, "error"), best))
 """
 
+# Observations are columns, and the triangle of a factor goes down its columns, in ltMatrices.
+SCORE_SCRIPT = """
+args <- commandArgs(trailingOnly = TRUE)
+d <- as.numeric(args[2]); points <- as.numeric(args[3])
+size <- 3 * d + d * d + (d - 1) * points
+data <- readBin(args[1], "double", n = size)
+suppressPackageStartupMessages(library(mvtnorm))
+limits <- matrix(data[1:(3 * d)], d, 3)
+L <- matrix(data[3 * d + 1:(d * d)], d, d, byrow = TRUE)
+w <- matrix(tail(data, (d - 1) * points), d - 1, points, byrow = TRUE)
+chol <- ltMatrices(matrix(L[lower.tri(L, diag = TRUE)], ncol = 1), diag = TRUE, byrow = FALSE)
+score <- slpmvnorm(limits[, 1, drop = FALSE], limits[, 2, drop = FALSE],
+                   mean = limits[, 3, drop = FALSE], chol = chol, w = w, M = points)
+by_row <- t(matrix(as.array(score$chol), d, d))
+cat(sprintf("%.17g", c(score$logLik, score$lower, score$upper, score$mean, by_row)))
+"""
+
 
 class Estimate(NamedTuple):
     """What pmvnorm returned, its own error estimate, and its seconds inside R."""
@@ -42,13 +62,24 @@ class Estimate(NamedTuple):
     seconds: float
 
 
+class Score(NamedTuple):
+    """What slpmvnorm returned: log P and its derivatives, (d,) and (d, d) lower triangular."""
+
+    log_prob: float
+    lower: FloatArray
+    upper: FloatArray
+    mean: FloatArray
+    factor: FloatArray
+
+
 @functools.cache
-def available() -> bool:
-    """Whether Rscript is on the PATH and mvtnorm is installed for it."""
+def available(function: str = "pmvnorm") -> bool:
+    """Whether Rscript is on the PATH and an mvtnorm with ``function`` is installed for it."""
     rscript = shutil.which("Rscript")
     if rscript is None:
         return False
-    check = "quit(status = !requireNamespace('mvtnorm', quietly = TRUE))"
+    there = f"exists('{function}', asNamespace('mvtnorm'))"
+    check = f"quit(status = !(requireNamespace('mvtnorm', quietly = TRUE) && {there}))"
     return subprocess.run([rscript, "-e", check], capture_output=True).returncode == 0
 
 
@@ -84,18 +115,61 @@ def pmvnorm(
     cov = np.asarray(cov, dtype=np.float64)
     data = np.concatenate([np.ravel(lower), np.ravel(upper), cov.ravel()]).astype(np.float64)
     settings = [cov.shape[0], maxpts, abseps, releps, seed, repeat]
+    value, error, seconds = _run(SCRIPT, data, settings)
+    return Estimate(value, error, seconds)
+
+
+def slpmvnorm(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    mean: ArrayLike,
+    factor: ArrayLike,
+    points: int = 2**14,
+    seed: int = 1,
+) -> Score:
+    """Derivatives of log Pr(lower <= X <= upper), X ~ N(mean, L L^T), by mvtnorm from 1.2 on.
+
+    They are the exact derivatives of Genz's estimate with the points given, a scrambled Sobol'
+    sequence, in the order of coordinates given. For d > 1.
+
+    Parameters
+    ----------
+    lower, upper, mean : (d,)
+    factor : (d, d)
+        Lower triangular L.
+    points : int
+        A power of two.
+    seed : int
+        Of the scrambling.
+
+    Returns
+    -------
+    Score
+    """
+    L = np.asarray(factor, dtype=np.float64)
+    d = L.shape[0]
+    w = Sobol(d - 1, rng=seed).random(points).T
+    columns = [np.ravel(lower), np.ravel(upper), np.ravel(mean), L.ravel(), w.ravel()]
+    data = np.concatenate(columns).astype(np.float64)
+    found = np.array(_run(SCORE_SCRIPT, data, [d, points]))
+    in_lower, in_upper, in_mean = found[1 : 1 + 3 * d].reshape(3, d)
+    in_factor = found[1 + 3 * d :].reshape(d, d)
+    return Score(float(found[0]), in_lower, in_upper, in_mean, in_factor)
+
+
+def _run(script: str, data: FloatArray, settings: list[float]) -> list[float]:
+    """The numbers that ``script`` prints, called with a file of ``data`` and the settings."""
     one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as folder:
-        script, numbers = Path(folder, "pmvnorm.R"), Path(folder, "numbers")
-        script.write_text(SCRIPT)
+        program, numbers = Path(folder, "program.R"), Path(folder, "numbers")
+        program.write_text(script)
         data.tofile(numbers)
         result = subprocess.run(
-            ["Rscript", "--vanilla", str(script), str(numbers), *map(repr, settings)],
+            ["Rscript", "--vanilla", str(program), str(numbers), *map(repr, settings)],
             capture_output=True,
             text=True,
             env=os.environ | one_thread,
         )
     if result.returncode != 0:
         raise RuntimeError(f"Rscript failed: {result.stderr.strip()}")
-    value, error, seconds = map(float, result.stdout.split())
-    return Estimate(value, error, seconds)
+    return [float(number) for number in result.stdout.split()]
