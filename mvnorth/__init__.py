@@ -19,7 +19,8 @@ from mvnorth._api import (
     orthant_prob,
 )
 from mvnorth._argmax import prob_argmax, prob_topk
-from mvnorth._gradients import orthant_grad, orthant_hessian
+from mvnorth._gradients import box_grad, cdf_grad, orthant_grad
+from mvnorth._hessian import orthant_hessian
 from mvnorth._result import (
     AcceptanceError,
     OrthantGradient,
@@ -41,9 +42,11 @@ __all__ = [
     "OrthantSample",
     "Status",
     "box",
+    "box_grad",
     "box_logprob",
     "box_prob",
     "cdf",
+    "cdf_grad",
     "covariance",
     "delta_matrix",
     "get_num_threads",

@@ -1,11 +1,11 @@
 """The public functions: check, plan, run, wrap.  No mathematics here."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from numpy.typing import ArrayLike
 
 from mvnorth import _arguments, _checks, _plan
+from mvnorth._docstrings import document
 from mvnorth._problem import MAX_POINTS, Budget, OneFactorProblems, Problems, Tolerance
 from mvnorth._result import OrthantResult, wrap
 from mvnorth._run import run
@@ -28,15 +28,6 @@ _PARAMETERS = """n : int, optional
         number of threads and however a batch is cut."""
 
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def _document(function: _Function) -> _Function:
-    if function.__doc__:  # python -OO has none
-        function.__doc__ = function.__doc__.replace("{parameters}", _PARAMETERS)
-    return function
-
-
 def _run(
     problems: Problems | OneFactorProblems,
     shape: tuple[int, ...],
@@ -55,7 +46,7 @@ def _run(
     return wrap(estimate, methods, tolerance, shape, problems.upper.dtype)
 
 
-@_document
+@document(_PARAMETERS)
 def orthant(
     m: ArrayLike,
     L: ArrayLike | OneFactor,
@@ -101,7 +92,7 @@ def orthant(
     return _run(problems, shape, points, tolerance, method, seed)
 
 
-@_document
+@document(_PARAMETERS)
 def orthant_prob(
     m: ArrayLike,
     L: ArrayLike | OneFactor,
@@ -137,7 +128,7 @@ def orthant_prob(
     return orthant(m, L, n, rtol=rtol, atol=atol, method=method, seed=seed).prob
 
 
-@_document
+@document(_PARAMETERS)
 def orthant_logprob(
     m: ArrayLike,
     L: ArrayLike | OneFactor,
@@ -172,7 +163,7 @@ def orthant_logprob(
     return orthant(m, L, n, rtol=rtol, atol=atol, method=method, seed=seed).log_prob
 
 
-@_document
+@document(_PARAMETERS)
 def box(
     lower: ArrayLike,
     upper: ArrayLike,
@@ -213,7 +204,7 @@ def box(
     return _run(problems, shape, points, tolerance, method, seed)
 
 
-@_document
+@document(_PARAMETERS)
 def box_prob(
     lower: ArrayLike,
     upper: ArrayLike,
@@ -255,7 +246,7 @@ def box_prob(
     return box(lower, upper, mean, cov, n, rtol=rtol, atol=atol, method=method, seed=seed).prob
 
 
-@_document
+@document(_PARAMETERS)
 def box_logprob(
     lower: ArrayLike,
     upper: ArrayLike,

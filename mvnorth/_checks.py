@@ -241,11 +241,10 @@ def scipy_arguments(
     return points("x", x), means, covariance, low
 
 
-def differentiable(problems: OneFactorProblems) -> OneFactorProblems:
-    """Problems whose derivatives exist: no mean is -inf."""
+def differentiable(problems: Problems | OneFactorProblems) -> None:
+    """Orthants whose derivatives exist: no mean is -inf."""
     if (problems.upper == -np.inf).any():
         raise ValueError("m must be > -inf for derivatives: with -inf the probability is zero")
-    return problems
 
 
 def within_reach(problems: Problems | OneFactorProblems) -> None:

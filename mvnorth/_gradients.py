@@ -1,36 +1,39 @@
-"""The public functions for derivatives: check, run, wrap."""
+"""The public functions for derivatives: check, differentiate, wrap."""
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from mvnorth import _arguments, _checks
-from mvnorth._problem import Derivatives, Estimate, OneFactorProblems
-from mvnorth._result import OrthantGradient, wrap_gradient
-from mvnorth._run import with_one_factor
+from mvnorth._differentiate import METHODS, differentiate
+from mvnorth._docstrings import document
+from mvnorth._problem import MAX_POINTS, AnyProblems, Budget, Slopes, Tolerance
+from mvnorth._result import OrthantGradient, wrap, wrap_gradient
 from mvnorth.covariance import OneFactor
 
-GRADIENT_METHODS = ("auto", "quadrature", "conditional", "pathwise")
+_PARAMETERS = """n : int, optional
+        Number of integration points in all, for the methods that sample. Without it points are
+        added until the *probability* meets its tolerance.
+    method : {"auto", "closed_form", "conditional", "markov", "pathwise", "pinned", "quadrature", \
+"tilting"}
+        "auto" computes the probability as ``orthant`` does, and the derivatives by the method
+        that does: exactly with a common factor, for up to three dependent coordinates and along a
+        Markov chain, and for the rest as those of the tilted estimate. The others force one
+        method: "pathwise" is the exact derivative of the estimate that ``method="genz"`` of
+        ``orthant`` gives; "conditional" takes the density of each coordinate at its limit times
+        the probability of the others given that, d problems of d - 1 coordinates, each by
+        ``method="auto"`` (for a covariance also all pairs); "pinned" is the same integral by
+        Genz's method without new factors, in limits and means only. See docs/derivatives.md.
+    log : bool
+        Derivatives of the logarithm of the probability instead of the probability.
+    rtol, atol : float, optional
+        Error of the probability asked for, as in ``orthant``. Derivatives are then as accurate as
+        the points that it took allow; their errors say how accurate that is.
+    seed : int
+        Seed of the random shifts."""
 
 
-def _problems(m: ArrayLike, L: ArrayLike | OneFactor) -> tuple[OneFactorProblems, tuple[int, ...]]:
-    problems, shape = _checks.orthant_problems(m, L)
-    if not isinstance(problems, OneFactorProblems):
-        rows, found = with_one_factor(problems)
-        if found is None or not rows.all():
-            raise ValueError(
-                "derivatives need a covariance diag(c) + v v^T: give a OneFactor(c, v), or a "
-                "factor L of such a matrix in which no c is close to zero, and of v all or none"
-            )
-        # The rows of L were scaled; undo that, so that derivatives are those in m.
-        scale = problems.scale
-        problems = OneFactorProblems(
-            found.lower, found.upper * scale, found.c * scale**2, found.v * scale, found.rounding
-        )
-    return _checks.differentiable(problems), shape
-
-
+@document(_PARAMETERS)
 def orthant_grad(
     m: ArrayLike,
     L: ArrayLike | OneFactor,
@@ -39,6 +42,8 @@ def orthant_grad(
     wrt: tuple[str, ...] = ("m",),
     method: str = "auto",
     log: bool = False,
+    rtol: float | None = None,
+    atol: float | None = None,
     seed: int = 0,
 ) -> OrthantGradient:
     """Probability that all coordinates of t ~ N(m, L L^T) are >= 0, and its derivatives.
@@ -47,20 +52,12 @@ def orthant_grad(
     ----------
     m : array_like (..., d)
         Means, > -inf.
-    L : OneFactor, or array_like (d, d) or (..., d, d)
-        The covariance diag(c) + v v^T, or a lower triangular factor of such a matrix.
-    n : int, optional
-        Number of integration points for the methods that sample. Default: 8192.
-    wrt : tuple of {"m", "c", "v"}
-        What to differentiate with respect to; "c" and "v" only of a ``OneFactor``.
-    method : {"auto", "quadrature", "conditional", "pathwise"}
-        "quadrature", which "auto" takes, is exact. "conditional" is the density at zero of one
-        coordinate times the orthant probability of the others (in "m" only, O(n d**2));
-        "pathwise" differentiates the structured Genz estimate (O(n d)).
-    log : bool
-        Derivatives of the logarithm of the probability instead of the probability.
-    seed : int
-        Seed of the random shifts of the methods that sample.
+    L : array_like (d, d) or (..., d, d), or OneFactor
+        Lower triangular factor of the covariance, or diag(c) + v v^T.
+    wrt : tuple of {"m", "L", "cov", "c", "v"}
+        What to differentiate with respect to; "c" and "v" only of a ``OneFactor``, "L" of a
+        factor. In a singular covariance there are derivatives in "m" only.
+    {parameters}
 
     Returns
     -------
@@ -70,107 +67,153 @@ def orthant_grad(
     --------
     >>> import numpy as np
     >>> import mvnorth
-    >>> result = mvnorth.orthant_grad(np.zeros(3), mvnorth.OneFactor.exact(4), log=True)
+    >>> L = np.linalg.cholesky([[1.0, 0.5], [0.5, 1.0]])
+    >>> result = mvnorth.orthant_grad(np.zeros(2), L, wrt=("m", "cov"))
     >>> result.grad_m.round(6)
-    array([0.343125, 0.343125, 0.343125])
-    """
-    problems, shape = _problems(m, L)
-    names = _arguments.subset("wrt", wrt, ("m", "c", "v"))
-    if not isinstance(L, OneFactor) and names != ("m",):
-        raise ValueError("wrt may name 'c' and 'v' only where L is a OneFactor")
-    name = _arguments.method_name(method, GRADIENT_METHODS)
-    points = _arguments.points_count(n)
-    start = _arguments.whole_number("seed", seed, at_least=0)
-    if name == "conditional" and names != ("m",):
-        raise ValueError(
-            f"method='conditional' differentiates with respect to 'm' only, got wrt={wrt!r}; "
-            "use 'quadrature' or 'pathwise'"
-        )
-    dtype = problems.upper.dtype
-    if name in ("auto", "quadrature") or problems.size == 0:
-        from mvnorth._methods import quadrature
-
-        name, found = "quadrature", quadrature.derivatives(problems, names)
-        if not log:
-            found = _of_probability(found)
-    else:
-        from mvnorth._derivatives import conditional, pathwise
-
-        solve = conditional.solve if name == "conditional" else pathwise.solve
-        found = solve(problems.double(), points, start, names, log)
-    return wrap_gradient(found, log, name, shape, dtype)
-
-
-def _of_probability(found: Derivatives) -> Derivatives:
-    """Derivatives of P from those of log P."""
-    estimate: Estimate = found.estimate
-    prob = np.exp(estimate.log_prob)[:, None]
-    grad = {name: (a * prob).astype(a.dtype) for name, a in found.grad.items()}
-    relative = estimate.rel_error[:, None]
-    error = {}
-    with np.errstate(invalid="ignore"):
-        for name, a in found.error.items():
-            bound = a * prob + relative * np.abs(grad[name])
-            error[name] = np.where(np.isnan(bound), np.inf, bound)
-    return Derivatives(estimate, grad, error)
-
-
-def orthant_hessian(
-    m: ArrayLike,
-    L: ArrayLike | OneFactor,
-    vector: ArrayLike | None = None,
-    *,
-    log: bool = False,
-) -> Any:
-    """Second derivatives in m of the probability that all t ~ N(m, L L^T) are >= 0.
-
-    Parameters
-    ----------
-    m : array_like (..., d)
-        Means, > -inf.
-    L : OneFactor, or array_like (d, d) or (..., d, d)
-        The covariance diag(c) + v v^T, or a lower triangular factor of such a matrix.
-    vector : array_like (..., d), optional
-        Return the product of the Hessian with it, which costs no more than a gradient.
-    log : bool
-        Derivatives of the logarithm of the probability instead of the probability.
-
-    Returns
-    -------
-    ndarray (..., d, d), or (..., d) with ``vector``
-        As accurate as ``grad_c`` of ``orthant_grad``, without an error of its own.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import mvnorth
-    >>> mvnorth.orthant_hessian(np.zeros(2), mvnorth.OneFactor.exact(3)).round(6)
+    array([0.199471, 0.199471])
+    >>> result.grad_cov.round(6)
     array([[-0.045944,  0.091888],
            [ 0.091888, -0.045944]])
     """
-    from mvnorth._methods import quadrature
+    problems, shape = _checks.orthant_problems(m, L)
+    _checks.differentiable(problems)
+    own = ("c", "v", "cov") if isinstance(L, OneFactor) else ("L", "cov")
+    names = _arguments.subset("wrt", wrt, ("m", *own))
+    points = _arguments.points_count(n)
+    tolerance = _arguments.tolerance(rtol, atol, points)
+    chosen = {name: "upper" if name == "m" else name for name in names}
+    return _gradient(problems, shape, chosen, points, MAX_POINTS, tolerance, method, seed, log)
 
-    problems, shape = _problems(m, L)
-    problems = problems.double()
-    size, d = problems.size, problems.d
-    if vector is None:
-        # One product for every unit vector.
-        rows = np.repeat(np.arange(size), d)
-        units = np.tile(np.eye(d), (size, 1))
-        product = quadrature.hessian_products(problems.take(rows), units)
-        product = product.reshape(size, d, d)
-        product = 0.5 * (product + np.swapaxes(product, 1, 2))
-    else:
-        vectors = _checks.like_rows("vector", vector, shape, d)
-        product = quadrature.hessian_products(problems, vectors)
-    if not log:
-        found = quadrature.derivatives(problems, ("m",))
-        gradient = found.grad["m"]
-        prob = np.exp(found.estimate.log_prob)
-        if vector is None:
-            product += gradient[:, :, None] * gradient[:, None, :]
-            product *= prob[:, None, None]
-        else:
-            product += gradient * np.sum(gradient * vectors, axis=1, keepdims=True)
-            product *= prob[:, None]
-    return product.reshape(*shape, *product.shape[1:])
+
+@document(_PARAMETERS)
+def box_grad(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    mean: ArrayLike,
+    cov: ArrayLike | OneFactor,
+    n: int | None = None,
+    *,
+    wrt: tuple[str, ...] = ("lower", "upper"),
+    method: str = "auto",
+    log: bool = False,
+    rtol: float | None = None,
+    atol: float | None = None,
+    seed: int = 0,
+) -> OrthantGradient:
+    """Pr(lower <= X <= upper) for X ~ N(mean, cov), and its derivatives.
+
+    Parameters
+    ----------
+    lower, upper : float or array_like (..., d)
+        Limits; infinite ones are allowed, and have derivatives of zero.
+    mean : float or array_like (..., d)
+    cov : array_like (d, d) or (..., d, d), or OneFactor
+        Covariance, positive semi-definite.
+    wrt : tuple of {"lower", "upper", "mean", "cov", "c", "v"}
+        What to differentiate with respect to; "c" and "v" only of a ``OneFactor``. In a singular
+        covariance there are derivatives in limits and mean only.
+    {parameters}
+
+    Returns
+    -------
+    OrthantGradient
+        Where one number stands for all coordinates, there is a derivative for each of them.
+
+    Examples
+    --------
+    >>> import mvnorth
+    >>> result = mvnorth.box_grad(-1.0, 1.0, 0.0, [[1.0, 0.5], [0.5, 1.0]], log=True)
+    >>> result.grad_upper.round(6)
+    array([0.328728, 0.328728])
+    """
+    problems, shape = _checks.box_problems(lower, upper, mean, cov)
+    names = _arguments.subset("wrt", wrt, _box_names(cov, "lower", "upper"))
+    points = _arguments.points_count(n)
+    tolerance = _arguments.tolerance(rtol, atol, points)
+    chosen = {name: name for name in names}
+    return _gradient(problems, shape, chosen, points, MAX_POINTS, tolerance, method, seed, log)
+
+
+def cdf_grad(
+    x: ArrayLike,
+    mean: ArrayLike | None = None,
+    cov: ArrayLike | OneFactor = 1,
+    *,
+    wrt: tuple[str, ...] = ("x",),
+    log: bool = False,
+    lower_limit: ArrayLike | None = None,
+    maxpts: int | None = None,
+    abseps: float | None = None,
+    releps: float | None = None,
+    method: str = "auto",
+    seed: int = 0,
+) -> OrthantGradient:
+    """Multivariate normal distribution function and its derivatives, called like ``cdf``.
+
+    Parameters
+    ----------
+    x, mean, cov, lower_limit, maxpts, abseps, releps
+        As in ``cdf``.
+    wrt : tuple of {"x", "lower_limit", "mean", "cov", "c", "v"}
+        What to differentiate with respect to; "c" and "v" only of a ``OneFactor``.
+    log : bool
+        Derivatives of ``logcdf`` instead of ``cdf``.
+    method, seed
+        As in ``orthant_grad``.
+
+    Returns
+    -------
+    OrthantGradient
+        Of shape ``(..., d)`` in vectors and ``(..., d, d)`` in a covariance, also where d = 1 or a
+        number was given.
+
+    Examples
+    --------
+    >>> import mvnorth
+    >>> result = mvnorth.cdf_grad([0.0, 0.0], cov=[[1.0, 0.5], [0.5, 1.0]], wrt=("x", "mean"))
+    >>> result.grad_x.round(6), result.grad_mean.round(6)
+    (array([0.199471, 0.199471]), array([-0.199471, -0.199471]))
+    """
+    upper, means, covariance, lower = _checks.scipy_arguments(x, mean, cov, lower_limit)
+    limits = ("lower_limit", "x")
+    problems, shape = _checks.box_problems(lower, upper, means, covariance, limits)
+    names = _arguments.subset("wrt", wrt, _box_names(cov, *limits))
+    most = _arguments.points_count(maxpts, "maxpts") or MAX_POINTS
+    tolerance = _arguments.tolerance(releps, abseps, None, ("releps", "abseps"))
+    chosen = {name: {"lower_limit": "lower", "x": "upper"}.get(name, name) for name in names}
+    return _gradient(problems, shape, chosen, None, most, tolerance, method, seed, log)
+
+
+def _box_names(cov: ArrayLike | OneFactor, lower: str, upper: str) -> tuple[str, ...]:
+    return (lower, upper, "mean", "cov", *(("c", "v") if isinstance(cov, OneFactor) else ()))
+
+
+def _gradient(
+    problems: AnyProblems,
+    shape: tuple[int, ...],
+    names: dict[str, str],
+    n: int | None,
+    most: int,
+    tolerance: Tolerance | None,
+    method: str,
+    seed: Any,
+    log: bool,
+) -> OrthantGradient:
+    """``names`` are the user's, with "lower", "upper", "mean", "cov", "L", "c" or "v" for each."""
+    way = _arguments.method_name(method, METHODS)
+    start = _arguments.whole_number("seed", seed, at_least=0)
+    budget = Budget(n, most, tolerance or Tolerance(_arguments.DEFAULT_RTOL, 0.0))
+    if way == "pinned" and not {*names.values()} <= {"lower", "upper", "mean"}:
+        raise ValueError(
+            f"method='pinned' differentiates in limits and means only, got wrt={tuple(names)!r}; "
+            "use 'auto', 'pathwise' or 'conditional'"
+        )
+    estimate, methods = differentiate(problems, budget, way, start, tuple(names.values()))
+    result = wrap(estimate, methods, tolerance, shape, problems.upper.dtype)
+    assert estimate.slopes is not None
+    found = estimate.slopes
+    slopes = Slopes(
+        {name: found.value[column] for name, column in names.items()},
+        {name: found.error[column] for name, column in names.items()},
+    )
+    return wrap_gradient(result, slopes, log)

@@ -16,7 +16,7 @@ from mvnorth._linalg.blocks import connected_blocks
 from mvnorth._problem import OneFactorProblems, Problems
 
 METHODS = ("auto", "closed_form", "genz", "markov", "quadrature", "tilting")
-SAMPLING = ("genz", "tilting")
+SAMPLING = ("genz", "pinned", "tilting")  # "pinned" is another way to derivatives of "genz"
 CLOSED_FORM_MAX = 3
 
 

@@ -1,8 +1,8 @@
 """What passes between the rooms: problems in, tolerances beside them, estimates out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -38,6 +38,11 @@ class Problems:
     @property
     def d(self) -> int:
         return self.lower.shape[1]
+
+    @property
+    def width(self) -> int:
+        """Columns of A."""
+        return self.factor.shape[2]
 
     def take(
         self, rows: Any, coordinates: np.ndarray | None = None, drop_columns: bool = False
@@ -86,6 +91,11 @@ class OneFactorProblems:
     def d(self) -> int:
         return self.lower.shape[1]
 
+    @property
+    def width(self) -> int:
+        """There is no factor as a matrix."""
+        return 0
+
     def take(self, rows: Any) -> "OneFactorProblems":
         """The same problems for some rows."""
         c, v = (a if a.shape[0] == 1 else a[rows] for a in (self.c, self.v))
@@ -106,6 +116,9 @@ class OneFactorProblems:
         """The same problems in double precision."""
         upper = self.upper.astype(np.float64)
         return OneFactorProblems(self.lower, upper, self.c, self.v, self.rounding)
+
+
+AnyProblems = Problems | OneFactorProblems
 
 
 @dataclass(frozen=True)
@@ -142,6 +155,69 @@ class Budget:
 
 
 @dataclass(frozen=True)
+class Slopes:
+    """Derivatives of log P by name, and bounds on their errors.
+
+    Of ``Problems`` they are those in "lower" and "upper" (B, d) limits; in "mean" (B, d), which
+    moves both limits the other way; in "cov" (B, d, d): the symmetric G with
+    d log P = sum_ij G_ij d Sigma_ij, over all i and j; and in "factor" (B, d, r): 2 G A for
+    Sigma = A A^T.  Of ``OneFactorProblems`` with upper limits alone they are those in "m", which
+    are these, in "c" and in "v", (B, d).
+
+    Attributes
+    ----------
+    value : name to derivatives of log P
+    error : name to bounds on their absolute errors at about 99 % confidence, entry by entry;
+        infinite where nothing is known
+    """
+
+    value: dict[str, np.ndarray]
+    error: dict[str, np.ndarray]
+
+    def only(self, names: Sequence[str]) -> "Slopes":
+        """Those of some names."""
+        value, error = ({name: of[name] for name in names} for of in (self.value, self.error))
+        return Slopes(value, error)
+
+    def take(self, rows: Any) -> "Slopes":
+        value, error = ({k: a[rows] for k, a in of.items()} for of in (self.value, self.error))
+        return Slopes(value, error)
+
+    def replace(self, rows: np.ndarray, other: "Slopes", of_other: Any) -> None:
+        """Take over ``other``'s rows ``of_other`` as the ``rows`` of these."""
+        for name in self.value:
+            self.value[name][rows] = other.value[name][of_other]
+            self.error[name][rows] = other.error[name][of_other]
+
+    def round(self, relative: np.ndarray) -> None:
+        """Add a relative error, (B,)."""
+        for name, value in self.value.items():
+            size = np.abs(value, dtype=np.float64)
+            of_rows = relative.reshape(-1, *(1,) * (value.ndim - 1))
+            self.error[name] += np.multiply(
+                of_rows, size, where=size > 0.0, out=np.zeros(size.shape)
+            )
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> "Slopes":
+        value, error = (
+            {k: np.concatenate([of[k] for of in all_of]) for k in all_of[0]}
+            for all_of in ([p.value for p in parts], [p.error for p in parts])
+        )
+        return Slopes(value, error)
+
+    @classmethod
+    def unknown(cls, problems: AnyProblems, names: Sequence[str]) -> "Slopes":
+        """Zeros with infinite errors."""
+        size, d = problems.lower.shape
+        shape = {"cov": (size, d, d), "factor": (size, d, problems.width)}
+        return Slopes(
+            {name: np.zeros(shape.get(name, (size, d))) for name in names},
+            {name: np.full(shape.get(name, (size, d)), np.inf) for name in names},
+        )
+
+
+@dataclass(frozen=True)
 class Estimate:
     """What a method returns, each ``(B,)``.
 
@@ -151,16 +227,24 @@ class Estimate:
     rel_error : bound on its relative error at about 99 % confidence
     n : points used
     log_bound : what log_prob can never exceed, certainly; 0 where nothing better is known
+    slopes : derivatives of log_prob, where they were asked for
     """
 
     log_prob: np.ndarray
     rel_error: np.ndarray
     n: np.ndarray
     log_bound: np.ndarray = field(default_factory=lambda: np.zeros(1))
+    slopes: Slopes | None = None
 
     def __post_init__(self) -> None:
         if self.log_bound.size != self.log_prob.size:
             object.__setattr__(self, "log_bound", np.zeros(self.log_prob.size))
+
+    def take(self, rows: Any) -> "Estimate":
+        """The same for some rows."""
+        slopes = None if self.slopes is None else self.slopes.take(rows)
+        log_prob, rel_error, n = self.log_prob[rows], self.rel_error[rows], self.n[rows]
+        return Estimate(log_prob, rel_error, n, self.log_bound[rows], slopes)
 
     def replace(self, rows: np.ndarray, other: "Estimate", of_other: np.ndarray) -> None:
         """Take over ``other``'s rows ``of_other`` as this estimate's ``rows``."""
@@ -168,28 +252,35 @@ class Estimate:
         self.rel_error[rows] = other.rel_error[of_other]
         self.n[rows] = other.n[of_other]
         self.log_bound[rows] = other.log_bound[of_other]
+        if self.slopes is not None:
+            assert other.slopes is not None
+            self.slopes.replace(rows, other.slopes, of_other)
+
+    @classmethod
+    def unknown(cls, problems: AnyProblems, wanted: Sequence[str] = ()) -> "Estimate":
+        """Probabilities of zero with infinite errors, and such slopes in what is ``wanted``."""
+        size = problems.size
+        slopes = Slopes.unknown(problems, wanted) if wanted else None
+        nothing = np.full(size, -np.inf), np.full(size, np.inf)
+        return Estimate(*nothing, np.zeros(size, dtype=np.int64), slopes=slopes)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> "Estimate":
+        slopes = [p.slopes for p in parts if p.slopes is not None]
         return Estimate(
             np.concatenate([p.log_prob for p in parts]),
             np.concatenate([p.rel_error for p in parts]),
             np.concatenate([p.n for p in parts]),
             np.concatenate([p.log_bound for p in parts]),
+            Slopes.concatenate(slopes) if slopes else None,
         )
 
 
-@dataclass(frozen=True)
-class Derivatives:
-    """What a method of differentiation returns: an estimate, and arrays for what was asked for.
+_Kind = TypeVar("_Kind", Problems, OneFactorProblems)
 
-    Attributes
-    ----------
-    estimate : of the probability
-    grad : name ("m", "c", "v") to (B, d), derivatives of log P or, if so asked, of P
-    error : name to (B, d), bounds on the absolute errors of ``grad`` at about 99 % confidence
-    """
 
-    estimate: Estimate
-    grad: dict[str, np.ndarray]
-    error: dict[str, np.ndarray]
+def in_chunks(problems: _Kind, rows: int, solve: Callable[[_Kind], Estimate]) -> Estimate:
+    """Estimates of at most so many rows at a time, put together."""
+    return Estimate.concatenate(
+        [solve(problems.take(slice(k, k + rows))) for k in range(0, problems.size, rows)]
+    )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mvnorth._problem import Derivatives, Estimate, Tolerance
+from mvnorth._problem import Estimate, Slopes, Tolerance
 
 
 class Status(IntEnum):
@@ -61,34 +61,54 @@ class OrthantResult:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, eq=False)
-class OrthantGradient:
-    """A probability and its derivatives; arrays of the batch shape, and one axis more for vectors.
+@dataclass(frozen=True, repr=False, eq=False)
+class OrthantGradient(OrthantResult):
+    """Probabilities as in ``OrthantResult``, and derivatives in what was asked for; else None.
 
     Attributes
     ----------
-    prob, log_prob : the probability and its logarithm, ``(...)``
-    rel_error : bound on the relative error of the probability at about 99 % confidence
     log : whether the derivatives are those of ``log_prob`` rather than of ``prob``
-    grad_m, grad_c, grad_v : derivatives ``(..., d)``, None where not asked for
-    grad_m_error, grad_c_error, grad_v_error : bounds on their absolute errors, entry by entry, at
-        the same confidence
-    n : integration points or nodes used
-    method : what computed it
+    grad_m, grad_lower, grad_upper, grad_mean, grad_x, grad_lower_limit : derivatives in the
+        arguments of that name, ``(..., d)``
+    grad_L : in the factor, ``(..., d, d)``, lower triangular
+    grad_cov : in the covariance, ``(..., d, d)``: the symmetric G with
+        d prob = sum_ij G_ij d cov_ij over all i and j, so that an entry off the diagonal is half
+        of what the correlation of the pair does; half the Hessian in the mean
+    grad_c, grad_v : in the parameters of a ``OneFactor``, ``(..., d)``
+    grad_m_error, ... : bounds on their absolute errors, entry by entry, at about 99 % confidence;
+        infinite where nothing is known
     """
 
-    prob: Any
-    log_prob: Any
-    rel_error: Any
-    log: bool
-    n: Any
-    method: str
+    log: bool = False
     grad_m: Any = None
+    grad_L: Any = None
+    grad_cov: Any = None
     grad_c: Any = None
     grad_v: Any = None
+    grad_lower: Any = None
+    grad_upper: Any = None
+    grad_mean: Any = None
+    grad_x: Any = None
+    grad_lower_limit: Any = None
     grad_m_error: Any = None
+    grad_L_error: Any = None
+    grad_cov_error: Any = None
     grad_c_error: Any = None
     grad_v_error: Any = None
+    grad_lower_error: Any = None
+    grad_upper_error: Any = None
+    grad_mean_error: Any = None
+    grad_x_error: Any = None
+    grad_lower_limit_error: Any = None
+
+    def __repr__(self) -> str:
+        of = "log" if self.log else "probability"
+        known = [
+            name.removeprefix("grad_")
+            for name, value in vars(self).items()
+            if name.startswith("grad_") and not name.endswith("_error") and value is not None
+        ]
+        return f"{super().__repr__()}\nderivatives     of {of} in {', '.join(known)}"
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -174,29 +194,6 @@ def _finite(log_prob: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.where(log_prob > -np.inf, np.maximum(log_prob, lowest), log_prob).astype(dtype)
 
 
-def wrap_gradient(
-    found: Derivatives, log: bool, method: str, shape: tuple[int, ...], dtype: np.dtype
-) -> OrthantGradient:
-    """An ``OrthantGradient`` of the batch shape."""
-    estimate = found.estimate
-
-    def shaped(column: np.ndarray) -> Any:
-        return column.reshape(shape) if shape else column[0].item()
-
-    arrays = {f"grad_{name}": a.reshape(*shape, a.shape[1]) for name, a in found.grad.items()}
-    for name, a in found.error.items():
-        arrays[f"grad_{name}_error"] = a.reshape(*shape, a.shape[1])
-    return OrthantGradient(
-        prob=shaped(np.exp(estimate.log_prob).astype(dtype)),
-        log_prob=shaped(_finite(estimate.log_prob, dtype)),
-        rel_error=shaped(estimate.rel_error),
-        log=log,
-        n=shaped(estimate.n),
-        method=method,
-        **arrays,
-    )
-
-
 def wrap(
     estimate: Estimate,
     methods: np.ndarray,
@@ -233,6 +230,26 @@ def wrap(
         status=shaped(status) if shape else Status(int(status[0])),
         tolerance=asked,
     )
+
+
+def wrap_gradient(result: OrthantResult, slopes: Slopes, log: bool) -> OrthantGradient:
+    """``result`` with derivatives of log P, or of P without ``log``; names are the user's."""
+    shape = np.shape(result.prob)
+    prob, relative = np.asarray(result.prob, dtype=np.float64), np.asarray(result.rel_error)
+    arrays: dict[str, Any] = {}
+    for name, value in slopes.value.items():
+        error = slopes.error[name]
+        if not log:
+            core = (1,) * (value.ndim - 1)
+            p, rel = prob.reshape(-1, *core), relative.reshape(-1, *core)
+            with np.errstate(invalid="ignore"):
+                bound = p * (error * (1.0 + rel) + rel * np.abs(value))
+            value = (p * value).astype(value.dtype)
+            bound += np.where(error > 0.0, np.finfo(np.float64).tiny, 0.0)  # for what underflows
+            error = np.where(np.isnan(bound), np.inf, bound)
+        arrays[f"grad_{name}"] = value.reshape(*shape, *value.shape[1:])
+        arrays[f"grad_{name}_error"] = error.reshape(*shape, *value.shape[1:])
+    return OrthantGradient(**{**vars(result), **arrays, "log": log})
 
 
 def wrap_sample(

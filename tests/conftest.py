@@ -5,6 +5,8 @@ import os
 import tempfile
 from pathlib import Path
 
+import pytest
+
 os.environ.setdefault("MVNORTH_NUM_THREADS", "1")
 
 # numba caches a kernel by its own file and does not see changes in functions of others it inlines.
@@ -15,3 +17,21 @@ _digest = hashlib.sha256(b"".join(path.read_bytes() for path in _sources)).hexdi
 os.environ.setdefault(
     "NUMBA_CACHE_DIR", os.path.join(tempfile.gettempdir(), f"mvnorth-kernels-{_digest}")
 )
+
+
+@pytest.fixture
+def whatever_the_threads(monkeypatch):
+    """``check(compute)`` returns the array ``compute()`` makes, the same bits for all threads."""
+    from mvnorth import _threads  # when the environment is set
+
+    def check(compute):
+        results = []
+        for threads in (1, 2, 5):
+            monkeypatch.setattr(_threads, "_threads", threads)
+            monkeypatch.setattr(_threads, "_pool", None)
+            results.append(compute())
+        assert _threads._pool is not None  # the last ones did use threads
+        assert results[0].tobytes() == results[1].tobytes() == results[2].tobytes()
+        return results[0]
+
+    return check

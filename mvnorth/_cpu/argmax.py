@@ -42,7 +42,7 @@ from mvnorth._cpu.factor_nodes import (
     clear,
     evaluate,
 )
-from mvnorth._cpu.factor_trapezoid import place_nodes
+from mvnorth._cpu.factor_sweep import place_nodes
 from mvnorth._scalar.exp_log import power_of_two
 from mvnorth._scalar.phi_mills import short
 

@@ -13,7 +13,7 @@ from collections import namedtuple
 import numpy as np
 from numba import njit
 
-from mvnorth._cpu.factor_nodes import INNER
+from mvnorth._cpu.factor_nodes import INNER, SUMS
 from mvnorth._scalar.exp_log import LOG2, exp_parts, power_of_two
 
 NODES = 16  # a panel; _multiply has that many terms
@@ -38,6 +38,13 @@ def grid(chain, i, y, w):
             y[p * NODES + j] = centre + 0.5 * width * _RULE[0, j]
             w[p * NODES + j] = 0.5 * width * _RULE[1, j]
     return chain.left[i] + 0.5 * width, width, count
+
+
+@njit(**INNER)
+def panels_of(chain, i):
+    """What ``grid`` returns, without nodes."""
+    width = (chain.right[i] - chain.left[i]) / chain.panels[i]
+    return chain.left[i] + 0.5 * width, width, chain.panels[i]
 
 
 @njit(**INNER)
@@ -96,6 +103,20 @@ def spread(start, step, sources, values, to, to_step, targets, out, work):
             for k in range(NODES):
                 f, power = exp_parts(-A * to_half * _RULE[0, k], 0.0)
                 out[q * NODES + k] += received[k] * (f * power_of_two(power))
+
+
+@njit(**SUMS)
+def gather(start, step, sources, values, to):
+    """sum_j values_j exp(-(to - y_j)**2/2) over nodes of panels: ``spread`` to one point."""
+    half = 0.5 * step
+    total = 0.0
+    for p in range(sources):
+        distance = to - (start + p * step)
+        for j in range(NODES):
+            t = distance - half * _RULE[0, j]
+            f, power = exp_parts(-0.5 * t * t, 0.0)
+            total += values[p * NODES + j] * (f * power_of_two(power))
+    return total
 
 
 @njit(**INNER)

@@ -35,6 +35,7 @@ from mvnorth._linalg.product import ROWS, STRIP, subtract_product
 from mvnorth._linalg.reorder import log_interval
 
 ENOUGH = -0.1  # log P above which the first order is enough
+LARGEST_GAP = 1.0  # of the bound: what rounding leaves unknown of a saddle point is no tilt
 PATH_STEPS = 3  # of Newton's method for each tau
 PATH_NEAR = 0.05  # length of the last of them, if the path is of use
 SETTLED = 0.05  # relative change of lambda
@@ -195,8 +196,8 @@ def _mean_path(T, scale, e, a, y, r):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def place(T, G, scale, tau, attached, e, low, high, slope, curve, work, d, r):
-    """Limits, slopes and curves for ``genz_sums``.
+def place(T, G, scale, tau, attached, e, low, high, slope, curve, stretch, shift, work, d, r):
+    """Limits, slopes and curves for ``genz_sums``; limits are old ones times stretch plus shift.
 
     Returns the logarithm that scales its weights, and the size of the terms in it.
     """
@@ -210,9 +211,10 @@ def place(T, G, scale, tau, attached, e, low, high, slope, curve, work, d, r):
         for j in range(own):
             path += T[i, j] * y[j]
             centre += G[i, j] * e[j]
-        shift = centre + e[own] - scale[own] * path
-        low[i] = scale[own] * low[i] + shift
-        high[i] = scale[own] * high[i] + shift
+        stretch[i] = scale[own]
+        shift[i] = centre + e[own] - scale[own] * path
+        low[i] = stretch[i] * low[i] + shift[i]
+        high[i] = stretch[i] * high[i] + shift[i]
         slope[i] = curve[i] = 0.0
         if i < r:
             k = tau[i] / (scale[i] * scale[i] + tau[i])
@@ -285,8 +287,8 @@ def copy_factor(G, attached, T, d):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def tilt_dense(
-    T, lower, upper, rank, attached, slope, curve, singular, rounds, log_scale, rounding,
-    log_bound, gap, begin, end,
+    T, lower, upper, rank, attached, slope, curve, stretch, shift, singular, rounds, log_scale,
+    rounding, log_bound, gap, begin, end,
 ):  # fmt: skip
     """Tilt problems ``begin`` to ``end`` of ``genz_sums``.
 
@@ -299,6 +301,7 @@ def tilt_dense(
     lower, upper : (B, d) limits, overwritten with those for x
     rank, attached : as for ``genz_sums``
     slope, curve : (B, d) output
+    stretch, shift : (B, d) output, what limits have been multiplied by, and increased by then
     singular : rounding level of rows of the factor, see ``Problems``
     rounds : updates of tau, at most; 0 for exponential tilting
     log_scale : (B,) output, what logarithms of weights are to be increased by
@@ -327,7 +330,8 @@ def tilt_dense(
         bound, gap[b] = saddle_point(
             S, nothing, nothing, scale, low, high, s, e, W, work, matrix, r
         )  # fmt: skip
-        if gap[b] == np.inf:
+        if not gap[b] < LARGEST_GAP:
+            gap[b] = np.inf
             e[:] = 0.0
         first[:] = e
         lost = rounding_error(T[b], scale, e, singular, low, high, work, r)
@@ -353,7 +357,8 @@ def tilt_dense(
         new_factor(T[b], J, scale, own, G, d, 0, items)
         lost = rounding_error(T[b], scale, e, singular, low, high, work, r)
         log_scale[b], size = place(
-            T[b], G, scale, tau, own, e, low, high, slope[b], curve[b], work, d, r
+            T[b], G, scale, tau, own, e, low, high, slope[b], curve[b], stretch[b], shift[b], work,
+            d, r,
         )  # fmt: skip
         rounding[b] = 4.0 * _EPS * size + lost
         copy_factor(G, own, T[b], d)

@@ -32,7 +32,8 @@ INNER: dict[str, Any] = {
 SUMS = INNER | {"fastmath": FAST | {"reassoc"}}  # for sums whose order does not matter
 
 # What belongs to a row of the batch, (7, d): its m, v, 1/sqrt(c), beta = v/sqrt(c), the x_i at the
-# centre, 1 where x_i is far out at the mode, and a vector for products with second derivatives.
+# centre, 1 where x_i is far out at the mode, and a vector for products with second derivatives or,
+# for a matrix, the share of h_i at the mode that is its reference.
 M, V, SCALE, BETA, X, IS_FAR, VECTOR = range(7)
 # What belongs to a block of nodes, (13, NODES): the integrand without its quadratic is
 # NUMERATOR (1 + LOST) / DENOMINATOR * 2**POWER; SLOPE, BEND and TWIST are the first derivative in z
@@ -40,11 +41,15 @@ M, V, SCALE, BETA, X, IS_FAR, VECTOR = range(7)
 # for the rule.
 OFFSET, NUMERATOR, DENOMINATOR, LOST, POWER, SLOPE, BEND, TWIST, STEEP = range(9)
 STRETCH, TURN, WEIGHT, DOT = range(9, 13)
-# Places in sums, (14,): of F, F', F''; of the derivatives (F SLOPE)', (F SLOPE)''; of F STEEP, over
+# Places in sums, (22,): of F, F', F''; of the derivatives (F SLOPE)', (F SLOPE)''; of F STEEP, over
 # all nodes; then F at the outermost node and at its neighbour, and both times STEEP, on the left
-# and on the right.
+# and on the right.  Then, for second derivatives, of (F SLOPE**2)', (F SLOPE**2)'' and F STEEP**2,
+# the last at the outermost nodes and their neighbours, and the relative error of all these.
 TOTAL, FIRST, SECOND, SLOPE_FIRST, SLOPE_SECOND, STEEP_TOTAL, LEFT, RIGHT = 0, 1, 2, 3, 4, 5, 6, 10
-# Rows of moments for first and for second derivatives; see ``add_moments``.
+SQUARE_FIRST, SQUARE_SECOND, SQUARE_TOTAL, SQUARE_LEFT, SQUARE_RIGHT = 14, 15, 16, 17, 19
+SQUARE_ERROR = 21
+# Rows of moments for first derivatives, for products with second ones, and, with d rows more, for a
+# matrix; see ``add_moments``.
 FIRST_ORDER, SECOND_ORDER = 4, 8
 # All of these; mills (power of two, NODES) with the h_i of the last coordinates;
 # moments (k, d).  Few arrays: with every call each costs a reference count.
@@ -58,11 +63,11 @@ TOLERANCE = (1e-13, 1e-7)  # of the integral, in double and in single precision
 def allocate(d, order):
     """A ``Work`` for rows of d coordinates, with ``order`` rows of moments."""
     kept = 1
-    while order and kept < (d if d <= _KEPT else 64):
+    while order and kept < (d if d <= _KEPT or order > SECOND_ORDER else 64):
         kept *= 2
     moments = np.empty((order, d if order else 0))
     nodes, mills = np.empty((13, NODES)), np.empty((kept, NODES))
-    return Work(np.empty((7, d)), nodes, mills, moments, np.empty(14))
+    return Work(np.empty((7, d)), nodes, mills, moments, np.empty(22))
 
 
 @njit(**INNER)
@@ -235,11 +240,30 @@ def _add_second_moments(row, nodes, mills, n, moments, begin, end):
         moments[7, i] += curvature
 
 
+@njit(**SUMS)
+def _add_outer_products(nodes, mills, n, moments):
+    d = moments.shape[1]
+    for i in range(d):
+        for k in range(n):
+            mills[i, k] -= moments[4, i]
+    for i in range(d):
+        g_i, row = mills[i], moments[SECOND_ORDER + i]
+        for k in range(n):
+            nodes[DOT, k] = nodes[WEIGHT, k] * g_i[k]
+        for j in range(i + 1):
+            g_j = mills[j]
+            total = 0.0
+            for k in range(n):
+                total += nodes[DOT, k] * g_j[k]
+            row[j] += total
+
+
 @njit(**INNER)
 def add_moments(row, nodes, mills, n, shift, single, moments):
     """Add the weighted nodes: to row 0 h_i, to row 1 h_i delta, to row 2 h_i x_i and to row 3 about
     its size; then, for second derivatives, to row 5 g_i = h_i - reference_i, to row 6
-    g_i sum_j g_j VECTOR_j and to row 7 h_i (x_i + h_i); row 4 holds the reference.
+    g_i sum_j g_j VECTOR_j and to row 7 h_i (x_i + h_i); row 4 holds the reference.  For a matrix,
+    to entry j <= i of row 8 + i g_i g_j instead of row 6.
 
     After ``evaluate`` of the same nodes, whose products may be lost here.
     """
@@ -252,7 +276,7 @@ def add_moments(row, nodes, mills, n, shift, single, moments):
         if kept < d:
             _multiply(row, nodes, mills, n, begin, end, single)
         _add_moments(row, nodes, mills, n, shift, moments, begin, end)
-        if second:
+        if moments.shape[0] == SECOND_ORDER:
             _add_products(row, nodes, mills, n, moments, begin, end)
     if second:
         for begin in range(0, d, kept):
@@ -260,6 +284,8 @@ def add_moments(row, nodes, mills, n, shift, single, moments):
             if kept < d:
                 _multiply(row, nodes, mills, n, begin, end, single)
             _add_second_moments(row, nodes, mills, n, moments, begin, end)
+    if moments.shape[0] > SECOND_ORDER:  # all h_i have been kept
+        _add_outer_products(nodes, mills, n, moments)
 
 
 @njit(**INNER)
@@ -268,6 +294,8 @@ def set_reference(row, moments):
     for i in range(row.shape[1]):
         x = row[X, i]
         moments[4, i] = far(x)[0] if row[IS_FAR, i] > 0.0 else full(x)[3]
+        if moments.shape[0] > SECOND_ORDER:
+            moments[4, i] *= row[VECTOR, i]
 
 
 @njit(**INNER)

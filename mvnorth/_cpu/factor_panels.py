@@ -20,7 +20,10 @@ from mvnorth._cpu.factor_nodes import (
     NUMERATOR,
     OFFSET,
     POWER,
+    SECOND_ORDER,
     SLOPE,
+    SQUARE_ERROR,
+    SQUARE_TOTAL,
     STEEP,
     STEEP_TOTAL,
     TOLERANCE,
@@ -45,9 +48,9 @@ _LEGENDRE_NODES, _LEGENDRE_WEIGHTS = np.polynomial.legendre.leggauss(_HALF)
 def _halves(work, place, low, width, top, parts):
     """Gauss-Legendre on the halves of a panel.
 
-    parts (8,): the integrals of f over the halves, of f STEEP, and by how much the rule for f'
+    parts (10,): the integrals of f over the halves, of f STEEP, and by how much the rule for f'
     misses the difference of f between the two ends of each half, less what rounding may do; then
-    f at the two ends of the panel.
+    f at the two ends of the panel, and the integrals of f STEEP**2.
     Returns the distance of the panel's centre from the mode.
     """
     row, nodes = work.row, work.nodes
@@ -66,7 +69,7 @@ def _halves(work, place, low, width, top, parts):
         nodes[WEIGHT, k] = nodes[NUMERATOR, k] * power_of_two(nodes[POWER, k] - top)
     for half in range(2):
         first, last = nodes[WEIGHT, 2 * _HALF + half], nodes[WEIGHT, 2 * _HALF + half + 1]
-        f = g = change = size = 0.0
+        f = g = square = change = size = 0.0
         for j in range(_HALF):
             k = half * _HALF + j
             weight = (0.25 * width) * _LEGENDRE_WEIGHTS[j] * nodes[WEIGHT, k]
@@ -74,10 +77,12 @@ def _halves(work, place, low, width, top, parts):
             nodes[WEIGHT, k] = weight
             f += weight
             g += weight * nodes[STEEP, k]
+            square += weight * nodes[STEEP, k] ** 2
             change += weight * slope
             size += weight * (abs(slope) + nodes[STEEP, k])
         parts[half] = f
         parts[2 + half] = g
+        parts[8 + half] = square
         # The further f is below its peak, the larger the exponents that its rounding comes from.
         rounding = 1e-14 - 1e-15 * math.log(min(max(first, last, 1e-300), 1.0))
         missed = abs(change - (last - first))
@@ -95,6 +100,7 @@ def _push_halves(stack, size, low, width, parts):
         stack[size + half, 1] = 0.5 * width
         stack[size + half, 2] = parts[half]
         stack[size + half, 3] = parts[2 + half]
+        stack[size + half, 4] = parts[8 + half]
     return size + 2
 
 
@@ -134,15 +140,17 @@ def panels(work, place):
     # Halves are better than their panel by several digits, of which two are counted on.
     tolerance = 100.0 * TOLERANCE[place.single]
     sums = work.sums
-    # Panels to do (low, width, integrals of f and of f STEEP): first those that f itself asks to
-    # halve, which lead to the walls; only then is known what f STEEP amounts to.
-    now = np.empty((2 * _PANELS + 4 * _DOUBLINGS, 4))
+    # Panels to do (low, width, integrals of f, of f STEEP and of f STEEP**2): first those that f
+    # itself asks to halve, which lead to the walls; only then is known what f STEEP amounts to.
+    now = np.empty((2 * _PANELS + 4 * _DOUBLINGS, 5))
     later = np.empty_like(now)
-    parts = np.empty(8)
+    parts = np.empty(10)
+    squares = work.moments.shape[0] > SECOND_ORDER
+    steepest = np.max(np.abs(work.row[BETA]))
     clear(work)
     edge, smallest, top = _start(work, place)
     size, used = 0, 0
-    whole = steep = 0.0
+    whole = steep = steeper = 0.0
     for side in range(2):
         width, empty = smallest, 0
         low = edge if side else edge - width
@@ -153,46 +161,56 @@ def panels(work, place):
             f, g = parts[0] + parts[1], parts[2] + parts[3]
             whole += f
             steep += g
+            square = parts[8] + parts[9]
+            steeper += square
             # f is 1 or so at the mode, and falls from there.
             over = parts[6 + side] <= _NEGLIGIBLE and f <= _NEGLIGIBLE * whole
-            empty = empty + 1 if over and g <= _NEGLIGIBLE * steep else 0
+            over &= g <= _NEGLIGIBLE * steep
+            over &= not squares or square <= _NEGLIGIBLE * steeper
+            empty = empty + 1 if over else 0
             if empty == 2:
                 break
             low = low + width if side else low - 2.0 * width
             width *= 2.0
-    error = steep_error = 0.0
+    error = steep_error = square_error = 0.0
     evaluations = put_off = taken_up = 0
     while size or taken_up < put_off:
         postponed = size == 0
         if postponed:  # in turn, for they may still lead to walls
-            low, width, f, g = later[taken_up]
+            low, width, f, g, square = later[taken_up]
             taken_up += 1
         else:
             size -= 1
-            low, width, f, g = now[size]
+            low, width, f, g, square = now[size]
         shift = _halves(work, place, low, width, top, parts)
         used += NODES
         evaluations += 1
         f_new, g_new = parts[0] + parts[1], parts[2] + parts[3]
+        square_new = parts[8] + parts[9]
         missed = parts[4] + parts[5]
         settled = abs(f_new - f) <= tolerance * whole and missed * width <= 0.01 * tolerance * whole
         also_steep = abs(g_new - g) <= 0.01 * tolerance * steep and missed <= tolerance * steep
+        if squares:
+            also_steep &= abs(square_new - square) <= 0.01 * tolerance * steeper
         given_up = evaluations > _PANELS or width <= _narrowest(low)
         if settled and not (also_steep or postponed or given_up):
             later[put_off, 0], later[put_off, 1] = low, width
-            later[put_off, 2], later[put_off, 3] = f, g
+            later[put_off, 2], later[put_off, 3], later[put_off, 4] = f, g, square
             put_off += 1
             continue
         settled &= also_steep
         whole += f_new - f
         steep += g_new - g
+        steeper += square_new - square
         if settled or given_up:
             # What is given up counts in full, also for what may lie between the nodes.
             share = 0.01 if settled else 1.0
             sums[TOTAL] += f_new
             sums[STEEP_TOTAL] += g_new
+            sums[SQUARE_TOTAL] += square_new
             error += share * abs(f_new - f) + missed * width
             steep_error += share * abs(g_new - g) + missed
+            square_error += share * abs(square_new - square) + missed * steepest
             if work.moments.shape[1]:
                 n = work.nodes.shape[1]
                 single, moments = place.single, work.moments
@@ -200,4 +218,5 @@ def panels(work, place):
         else:
             size = _push_halves(now, size, low, width, parts)
     steep_error /= max(sums[STEEP_TOTAL], _SMALLEST)
+    sums[SQUARE_ERROR] = square_error / max(sums[SQUARE_TOTAL], _SMALLEST)
     return error / sums[TOTAL], steep_error, used, top

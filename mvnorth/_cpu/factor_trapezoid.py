@@ -22,29 +22,29 @@ from numba import njit
 
 from mvnorth._cpu.factor_mode import find_mode
 from mvnorth._cpu.factor_nodes import (
-    BEND,
     BETA,
     FIRST,
     FIRST_ORDER,
     INNER,
     LEFT,
-    NODES,
     NUMERATOR,
     OFFSET,
     POWER,
     RIGHT,
     SECOND,
+    SECOND_ORDER,
     SLOPE,
     SLOPE_FIRST,
     SLOPE_SECOND,
-    STEEP,
+    SQUARE_ERROR,
+    SQUARE_FIRST,
+    SQUARE_LEFT,
+    SQUARE_RIGHT,
+    SQUARE_SECOND,
+    SQUARE_TOTAL,
     STEEP_TOTAL,
-    STRETCH,
-    SUMS,
     TOLERANCE,
     TOTAL,
-    TURN,
-    TWIST,
     WEIGHT,
     Place,
     X,
@@ -56,13 +56,14 @@ from mvnorth._cpu.factor_nodes import (
     take_out_quadratic,
 )
 from mvnorth._cpu.factor_panels import panels
-from mvnorth._scalar.exp_log import exp_parts, log_scaled, power_of_two
+from mvnorth._cpu.factor_sweep import sweep
+from mvnorth._scalar.exp_log import log_scaled
 
 # Step and number of nodes to start with, and the share of the sum that the first omitted node may
 # have: in double and in single precision.
 _STEP = (0.55, 0.85)
 _FIRST = (32, 16)
-_OMITTED = (1e-17, 1e-9)
+OMITTED = (1e-17, 1e-9)
 _LEVELS = 3  # halvings of the step
 _SKEW = 1.2  # how much faster than the skewness asks for the map grows in its tails
 _EXTENSIONS = 20  # on either side, by eight nodes
@@ -72,87 +73,6 @@ _HOPELESS = 0.01  # relative rounding error of the integrand
 _EPS = 2.0**-52
 _SMALLEST, _LARGEST = 2.0**-1022, 2.0**100
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
-
-
-@njit(**INNER)
-def place_nodes(work, place, n, start, step):
-    """Offsets of t = start + k step, and y' and y'' there."""
-    nodes = work.nodes
-    a, tau = place.a, place.tau
-    for k in range(n):
-        f, power = exp_parts(0.5 * a * (start + step * k), 0.0)
-        grow = f * power_of_two(power)
-        shrink = 1.0 / grow
-        sinh = 0.5 * (grow - shrink)
-        cosh = 0.5 * (grow + shrink)
-        nodes[OFFSET, k] = (2.0 * place.width / a) * sinh * (cosh + tau * sinh)
-        nodes[STRETCH, k] = 1.0 + 2.0 * sinh * (sinh + tau * cosh)
-        nodes[TURN, k] = a * (tau + 2.0 * sinh * (cosh + tau * sinh))
-
-
-@njit(**SUMS)
-def _fold(work, place, n, top):
-    """Weights F / 2**top, and the totals with them."""
-    nodes, sums = work.nodes, work.sums
-    a, width = place.a, place.width
-    for k in range(n):
-        weight = nodes[NUMERATOR, k] * power_of_two(nodes[POWER, k] - top)
-        nodes[WEIGHT, k] = weight * nodes[STRETCH, k]
-    plain = first = second = slope_first = slope_second = steep = 0.0
-    for k in range(n):
-        weight, stretch, turn = nodes[WEIGHT, k], nodes[STRETCH, k], nodes[TURN, k]
-        reach, turned = width * stretch, width * turn
-        slope = nodes[SLOPE, k] - (place.z + nodes[OFFSET, k])
-        once = slope * reach + turn / stretch  # F'/F
-        twice = (slope * slope - 1.0 - nodes[BEND, k]) * reach * reach  # F''/F
-        twice += 3.0 * slope * turned + a * a
-        fall = -nodes[BEND, k] * reach  # of the slope, and its derivative
-        bent = nodes[TWIST, k] * reach * reach - nodes[BEND, k] * turned
-        plain += weight
-        first += weight * once
-        second += weight * twice
-        slope_first += weight * (once * nodes[SLOPE, k] + fall)
-        slope_second += weight * (twice * nodes[SLOPE, k] + 2.0 * once * fall + bent)
-        steep += weight * nodes[STEEP, k]
-    sums[TOTAL] += plain
-    sums[FIRST] += first
-    sums[SECOND] += second
-    sums[SLOPE_FIRST] += slope_first
-    sums[SLOPE_SECOND] += slope_second
-    sums[STEEP_TOTAL] += steep
-
-
-@njit(**INNER)
-def _note_edge(sums, side, nodes, last, before):
-    sums[side] = nodes[WEIGHT, last]
-    sums[side + 1] = nodes[WEIGHT, before]
-    sums[side + 2] = nodes[WEIGHT, last] * nodes[STEEP, last]
-    sums[side + 3] = nodes[WEIGHT, before] * nodes[STEEP, before]
-
-
-@njit(**INNER)
-def _sweep(work, place, start, step, count, top, outermost):
-    """Add ``count`` nodes from t = start on; sets the power of two ``top`` if it is NaN.
-
-    ``outermost`` has bit 1 set if no node is further left, bit 2 if none is further right.
-    """
-    row, nodes, mills = work.row, work.nodes, work.mills
-    for begin in range(0, count, NODES):
-        n = min(NODES, count - begin)
-        place_nodes(work, place, n, start + step * begin, step)
-        evaluate(row, nodes, mills, n, 0.0, place.linear, place.curvature, place.single)
-        if math.isnan(top):
-            top = nodes[POWER, 0]
-            for k in range(n):
-                top = max(top, nodes[POWER, k])
-        _fold(work, place, n, top)
-        if outermost & 1 and begin == 0:
-            _note_edge(work.sums, LEFT, nodes, 0, 1)
-        if outermost & 2:
-            _note_edge(work.sums, RIGHT, nodes, n - 1, n - 2)
-        if work.moments.shape[1]:
-            add_moments(row, nodes, mills, n, 0.0, place.single, work.moments)
-    return top
 
 
 @njit(**INNER)
@@ -170,6 +90,15 @@ def _too_short(sums, side, cut):
         _omitted(sums[side], sums[side + 1]) > cut * sums[TOTAL]
         or _omitted(sums[side + 2], sums[side + 3]) > 10.0 * cut * sums[STEEP_TOTAL]
     )
+
+
+@njit(**INNER)
+def _squares_too_short(sums, side, cut):
+    """The same for products of two phi/Phi, whose peak lies further out still."""
+    total, edge = sums[SQUARE_TOTAL], SQUARE_RIGHT if side == RIGHT else SQUARE_LEFT
+    if total == 0.0:
+        return sums[STEEP_TOTAL] > 0.0
+    return _omitted(sums[edge], sums[edge + 1]) > 10.0 * cut * total
 
 
 @njit(**INNER)
@@ -192,7 +121,7 @@ def _gradient_is_hidden(work, z):
 
 
 @njit(**INNER)
-def _has_wall(work, n, width, step, tolerance):
+def _has_wall(work, n, width, step, tolerance, squares):
     """Whether some Phi(x_i) is a step between two nodes, where the integrand still counts.
 
     Nodes on either side of it cannot tell where between them it is.
@@ -209,6 +138,9 @@ def _has_wall(work, n, width, step, tolerance):
             f = nodes[WEIGHT, k]
             if f > tolerance * sums[TOTAL] or f > tolerance * width * step * sums[STEEP_TOTAL]:
                 return True
+            steepest = f * abs(row[BETA, i])
+            if squares and steepest > tolerance * width * step * sums[SQUARE_TOTAL]:
+                return True
     return False
 
 
@@ -220,10 +152,11 @@ def _trapezoid(work, place, noise):
     relative, of the integral and of that of F SLOPE, and infinite if the levels did not suffice.
     """
     single, sums = place.single, work.sums
-    step, first, cut = _STEP[single], _FIRST[single], _OMITTED[single]
+    squares = work.moments.shape[0] > SECOND_ORDER
+    step, first, cut = _STEP[single], _FIRST[single], OMITTED[single]
     # Nodes are the odd multiples of half a step, for k in [low, high).
     low, high = -(first // 2), first // 2
-    top = _sweep(work, place, (low + 0.5) * step, step, first, np.nan, np.int64(3))
+    top = sweep(work, place, (low + 0.5) * step, step, first, np.nan, np.int64(3))
     used = first
     # Between walls the nodes beside the mode are far down a slope.
     middle = first // 2
@@ -231,31 +164,39 @@ def _trapezoid(work, place, noise):
         slope = work.nodes[SLOPE, k] - (place.z + work.nodes[OFFSET, k])
         if not abs(slope) * place.width <= _STEEP_SLOPE:
             return step, np.inf, np.inf, used, top
-    if _has_wall(work, first, place.width, step, TOLERANCE[single]):
+    if _has_wall(work, first, place.width, step, TOLERANCE[single], squares):
         return step, np.inf, np.inf, used, top
     hidden = _gradient_is_hidden(work, place.z)
     for side in range(2):
         for _ in range(_EXTENSIONS):
-            short = _too_short(sums, RIGHT if side else LEFT, cut)
+            edge = RIGHT if side else LEFT
+            short = _too_short(sums, edge, cut)
+            short |= squares and _squares_too_short(sums, edge, cut)
             if not short and not (hidden and sums[STEEP_TOTAL] == 0.0):
                 break
             low, high = low - 8 * (1 - side), high + 8 * side
             start = (high - 7.5 if side else low + 0.5) * step
-            _sweep(work, place, start, step, np.int64(8), top, 1 + side)
+            sweep(work, place, start, step, np.int64(8), top, 1 + side)
             used += 8
     for level in range(_LEVELS + 1):
         fine = step * 0.5**level
         if level:  # the even multiples of half a step, then the odd ones of each finer step
             begin = low * step + (0.0 if level == 1 else fine)
             stride = step if level == 1 else 2.0 * fine
-            count = high - low + 8 if level == 1 else (high - low) * 2 ** (level - 1)
-            _sweep(work, place, begin, stride, count, top, np.int64(0))
+            count = high - low + 1 if level == 1 else (high - low) * 2 ** (level - 1)
+            sweep(work, place, begin, stride, count, top, np.int64(0))
             used += count
         error = _alias(sums[FIRST], sums[SECOND], fine) / sums[TOTAL]
         slope_error = _alias(sums[SLOPE_FIRST], sums[SLOPE_SECOND], fine)
         slope_error /= max(sums[STEEP_TOTAL], _SMALLEST)
+        square_error = _alias(sums[SQUARE_FIRST], sums[SQUARE_SECOND], fine)
+        square_error /= max(sums[SQUARE_TOTAL], _SMALLEST)
         tolerance = TOLERANCE[single] + noise
+        # Products of two phi/Phi may be narrower than what has been measured: one step finer.
+        if squares and (level == 0 or (level < _LEVELS and square_error > 5.0 * tolerance)):
+            continue
         if error <= tolerance and slope_error <= 5.0 * tolerance:
+            sums[SQUARE_ERROR] = square_error
             return fine, error, slope_error, used, top
     return fine, np.inf, np.inf, used, top
 
@@ -283,7 +224,8 @@ def _mode_alone(work, place):
 def integrate(work, single):
     """``(log_prob, rel_error, slope_error, used, z, width, whole)`` of the row.
 
-    Moments are to be divided by whole; slope_error is relative, of the derivatives.
+    Moments are to be divided by whole; slope_error is relative, of the derivatives, and so is
+    sums[SQUARE_ERROR], of the second ones.
     """
     z, width, skew, size = find_mode(work.row)
     constant, linear, curvature = take_out_quadratic(work.row, z)
@@ -313,6 +255,7 @@ def integrate(work, single):
         error = slope_error = np.inf
         correction = 0.0
         clear(work)
+        work.sums[SQUARE_ERROR] = np.inf
         recentre(work.row, z)
         used, factor, top = used + 8, width, _mode_alone(work, place)
     whole = work.sums[TOTAL]
@@ -322,4 +265,7 @@ def integrate(work, single):
     steep = work.sums[STEEP_TOTAL] * width / whole
     depth = -math.log(steep) if 0.0 < steep < 1.0 else 0.0
     slope_error += rounding + 2.0 * _EPS * depth
+    steep = work.sums[SQUARE_TOTAL] * width * width / whole
+    depth = -math.log(steep) if 0.0 < steep < 1.0 else 0.0
+    work.sums[SQUARE_ERROR] += rounding + 2.0 * _EPS * depth
     return log_prob, error + rounding, slope_error, used, z, width, whole

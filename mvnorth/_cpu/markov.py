@@ -158,8 +158,18 @@ def _aim(chain, panel, least):
 
 
 @njit(**INNER)
-def _integrate(chain):
-    """``(log_prob, rel_error, nodes)`` of one chain."""
+def coarsen(chain):
+    """Fewer panels, a third wider or 2 instead of 3: what that changes measures the error."""
+    for i in range(chain.low.size):
+        chain.panels[i] -= max(1, chain.panels[i] // 4)
+
+
+@njit(**INNER)
+def _integrate(chain, panels):
+    """``(log_prob, rel_error, nodes)`` of one chain; ``panels`` (n,) receives those of the result.
+
+    Places, windows and slopes stay in the chain.
+    """
     if chain.low.size == 0:
         return 0.0, 0.0, 0
     locate(
@@ -191,8 +201,8 @@ def _integrate(chain):
             break
         fine = forwards(chain, nothing, none)
         most = NODES * np.max(chain.panels)
-        for i in range(chain.low.size):
-            chain.panels[i] -= max(1, chain.panels[i] // 4)
+        panels[:] = chain.panels
+        coarsen(chain)
         coarser = forwards(chain, nothing, none)
         difference = abs(math.expm1(min(max(coarser - fine, -700.0), 700.0)))
         if not np.isfinite(difference):
@@ -205,7 +215,7 @@ def _integrate(chain):
 
 
 @njit(**INNER)
-def _load(low, high, rho, noise):
+def load(low, high, rho, noise):
     """A ``Chain`` without the coordinates that have no limits: they are only links."""
     d = low.size
     lo, hi, place, left, right, slope, sigma = np.zeros((7, d))
@@ -236,8 +246,20 @@ def _load(low, high, rho, noise):
     )  # fmt: skip
 
 
+@njit(**INNER)
+def turn(lower, upper, rho, low, high, signs):
+    """Limits (d,) of coordinates turned by ``signs`` so that no correlation is negative."""
+    sign = 1.0
+    for i in range(lower.size):
+        if i > 0 and rho[i - 1] < 0.0:
+            sign = -sign
+        signs[i] = sign
+        low[i] = lower[i] if sign > 0.0 else -upper[i]
+        high[i] = upper[i] if sign > 0.0 else -lower[i]
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def markov(lower, upper, rho, noise, log_prob, rel_error, used, begin, end):
+def markov(lower, upper, rho, noise, log_prob, rel_error, used, found, begin, end):
     """Log probabilities of rows [begin, end), and what the rule and its windows may have missed.
 
     Parameters
@@ -246,16 +268,19 @@ def markov(lower, upper, rho, noise, log_prob, rel_error, used, begin, end):
     rho, noise : (1 or B, d - 1) correlations of neighbours, and sqrt(1 - rho**2) > 0
     log_prob, rel_error, used : (B,) results; rel_error is that of the probability, infinite where
         the chain was not resolved; used is the largest number of nodes of a coordinate
+    found : (B, 5, d) receives place, left, right, slope and panels of the coordinates that have
+        limits, for derivatives; or (0, 5, d)
     """
     d = lower.shape[1]
-    low, high = np.empty(d), np.empty(d)
+    low, high, signs = np.empty((3, d))
     for b in range(begin, end):
         shared = 0 if rho.shape[0] == 1 else b
-        sign = 1.0
-        for i in range(d):
-            if i > 0 and rho[shared, i - 1] < 0.0:
-                sign = -sign
-            low[i] = lower[b, i] if sign > 0.0 else -upper[b, i]
-            high[i] = upper[b, i] if sign > 0.0 else -lower[b, i]
-        chain = _load(low, high, rho[shared], noise[shared])
-        log_prob[b], rel_error[b], used[b] = _integrate(chain)
+        turn(lower[b], upper[b], rho[shared], low, high, signs)
+        chain = load(low, high, rho[shared], noise[shared])
+        panels = np.ones_like(chain.panels)
+        log_prob[b], rel_error[b], used[b] = _integrate(chain, panels)
+        if found.shape[0] > 0:
+            n = panels.size
+            found[b, 0, :n], found[b, 1, :n] = chain.place, chain.left
+            found[b, 2, :n], found[b, 3, :n] = chain.right, chain.slope
+            found[b, 4, :n] = panels

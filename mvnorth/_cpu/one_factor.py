@@ -7,9 +7,12 @@ h_i = phi/Phi at x_i,
     d log P/dv_i = E[h_i z] / sqrt(c_i)
     d log P/dc_i = -E[h_i x_i] / (2 c_i)
     d2 log P/dm_i dm_j = Cov(h_i, h_j) / sqrt(c_i c_j) - [i = j] E[h_i (x_i + h_i)] / c_i
+    d log P/dSigma_ij = E[h_i h_j] / (2 sqrt(c_i c_j)) for i != j, Sigma_ij apart from Sigma_ji
 
 all from the nodes of the value.  Rows are independent of each other.
 """
+
+import math
 
 import numpy as np
 from numba import njit
@@ -17,8 +20,11 @@ from numba import njit
 from mvnorth._cpu.factor_nodes import (
     BETA,
     FIRST_ORDER,
+    INNER,
     SCALE,
     SECOND_ORDER,
+    SQUARE_ERROR,
+    SQUARE_TOTAL,
     STEEP_TOTAL,
     TOLERANCE,
     VECTOR,
@@ -26,9 +32,12 @@ from mvnorth._cpu.factor_nodes import (
     V,
     allocate,
 )
-from mvnorth._cpu.factor_trapezoid import integrate
+from mvnorth._cpu.factor_trapezoid import OMITTED, integrate
 
 _MARGIN = 10.0  # of single derivatives over the error of their sum
+_SHORT = 2e-7  # relative error of phi/Phi in single precision
+_REACH = 20.0  # widths beyond which the integrand does not count
+_TINY, _LEAST = 2.0**-1020, 2.0**-500  # an error, a loading
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -92,8 +101,9 @@ def one_factor(
         if wanted:
             bound = min(_MARGIN * slope_error, largest)
             error[b, 0] = bound * largest_m + hidden_m
-            error[b, 1] = bound * largest_c + hidden_c
-            error[b, 2] = bound * largest_v + hidden_m * (abs(z) + 10.0 * width)
+            cancelled = bound + _SHORT * single  # errors of phi/Phi do not cancel with the sums
+            error[b, 1] = cancelled * largest_c + hidden_c
+            error[b, 2] = cancelled * largest_v + hidden_m * (abs(z) + 10.0 * width)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -120,3 +130,90 @@ def one_factor_hessian(m, scale, v, vector, log_prob, rel_error, used, product, 
         for i in range(d):
             covariance = moments[6, i] / whole - moments[5, i] / whole * mean
             product[b, i] = row[SCALE, i] * (covariance - moments[7, i] / whole * row[VECTOR, i])
+
+
+@njit(**INNER)
+def _set_hessian(work, whole, matrix):
+    row, moments = work.row, work.moments
+    for i in range(moments.shape[1]):
+        for j in range(i + 1):
+            covariance = moments[SECOND_ORDER + i, j] / whole
+            covariance -= (moments[5, i] / whole) * (moments[5, j] / whole)
+            if i == j:
+                covariance -= moments[7, i] / whole
+            matrix[i, j] = matrix[j, i] = row[SCALE, i] * row[SCALE, j] * covariance
+
+
+@njit(**INNER)
+def _set_covariance(work, whole, slope_error, width, single, rounding, inherited, grad, error):
+    """The derivatives in Sigma and bounds on their errors, without signs."""
+    row, moments, sums = work.row, work.moments, work.sums
+    d = moments.shape[1]
+    tolerance = TOLERANCE[single]
+    size = np.empty(d)  # sqrt(E[h_i**2] / c_i)
+    most = np.empty(d)  # of h_i / sqrt(c_i) wherever the integrand counts: h' is in (-1, 0)
+    relative = _MARGIN * max(slope_error, sums[SQUARE_ERROR])
+    # What may hide at a wall, in E[sum_i |beta_i| h_i].
+    hidden = (slope_error + tolerance) * sums[STEEP_TOTAL] / whole + tolerance / width
+    # Expectations of these sums, of which all but a share has been seen: single terms may have
+    # their weight where nodes are few.
+    steep, square = sums[STEEP_TOTAL] / whole, sums[SQUARE_TOTAL] / whole
+    unseen_share = relative + _MARGIN * OMITTED[single]
+    top = largest_c = hidden_c = 0.0
+    for i in range(d):
+        size[i] = row[SCALE, i] * math.sqrt(moments[SECOND_ORDER + i, i] / whole)
+        most[i] = size[i] + _REACH * width * abs(row[BETA, i]) * row[SCALE, i]
+        top = max(top, size[i])
+        largest_c = max(largest_c, row[SCALE, i] * row[SCALE, i] * (moments[3, i] / whole))
+        if abs(row[BETA, i]) * width > 1.0:
+            hidden_c = max(hidden_c, 2.0 * _MARGIN * hidden / abs(row[V, i]) * row[SCALE, i])
+    floor = inherited * top * top + _TINY
+    for i in range(d):
+        v_i = max(abs(row[V, i]), _LEAST)
+        steep_i = abs(row[BETA, i]) * width > 1.0
+        for j in range(i):
+            v_j = max(abs(row[V, j]), _LEAST)
+            steep_j = abs(row[BETA, j]) * width > 1.0
+            unseen = min(most[i] * most[j], square / (v_i * v_j))
+            unseen = min(unseen, steep / v_i * most[j], steep / v_j * most[i])
+            bound = (relative + rounding) * size[i] * size[j] + unseen_share * unseen + floor
+            if steep_i and steep_j:
+                bound += _MARGIN * hidden * min(row[SCALE, i] / v_j, row[SCALE, j] / v_i)
+            elif steep_i:
+                bound += _MARGIN * hidden / v_i * most[j]
+            elif steep_j:
+                bound += _MARGIN * hidden / v_j * most[i]
+            value = row[SCALE, i] * row[SCALE, j] * (moments[SECOND_ORDER + i, j] / whole)
+            grad[i, j] = grad[j, i] = 0.5 * value
+            error[i, j] = error[j, i] = 0.5 * bound
+        grad[i, i] = -0.5 * row[SCALE, i] * row[SCALE, i] * (moments[2, i] / whole)
+        error[i, i] = 0.5 * ((relative + rounding) * largest_c + hidden_c + floor)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def one_factor_matrix(m, scale, v, single, rounding, inherited, matrix, error, begin, end):
+    """Matrices of derivatives of log P, of rows [begin, end): in Sigma, or second ones in m.
+
+    Those in Sigma are sums of positive terms off the diagonal, so that none loses digits.
+
+    Parameters
+    ----------
+    m : (B, d) means; +inf allowed
+    scale, v, single : as in ``one_factor``
+    rounding : relative error of results
+    inherited : (B,) relative error that the problems bring
+    matrix : (B, d, d) results
+    error : (B, d, d) bounds on the errors of derivatives in Sigma; or (0, 0, 0) for the Hessian
+    """
+    d = m.shape[1]
+    work = allocate(d, SECOND_ORDER + d)
+    for b in range(begin, end):
+        _load(work.row, m, scale, v, b)
+        work.row[VECTOR] = 0.0 if error.size else 1.0
+        _, _, slope_error, _, _, width, whole = integrate(work, single)
+        if error.size:
+            _set_covariance(
+                work, whole, slope_error, width, single, rounding, inherited[b], matrix[b], error[b]
+            )
+        else:
+            _set_hessian(work, whole, matrix[b])

@@ -1,140 +1,184 @@
-"""Reverse sweep through the structured Genz recursion: the gradient of every sample's log weight.
+"""Reverse sweep through the Genz recursion: the gradient of every sample's log weight.
 
-For one sample let x^ be the derivative of log prod Phi(b_i) in x.  From the last variable to the
-first, with h = phi/Phi and u_i phi(b_i)/phi(y_i) = h(b_i)/h(y_i),
+For one sample let x^ be the derivative in x of the log weight, which is the sum over i of log e_i
+and slope_i a_i + curve_i a_i**2 (see ``mvnorth._cpu.genz``; a_i = -sum_j<i T_ij y_j).  From the
+last variable to the first, with limits low_i = lower_i + a_i and high_i = upper_i + a_i,
 
-    b^_i = h(b_i) (1 + w_i S^_i / h(y_i)),      S^_(i-1) = S^_i - t_i b^_i,      t_i = v_i / L_ii
+    y^_i    = -sum_k>i T_ki a^_k
+    high^_i =  phi(high_i)/e_i + y^_i u_i phi(high_i)/phi(y_i)
+    low^_i  = -phi(low_i)/e_i  + y^_i (1 - u_i) phi(low_i)/phi(y_i)
+    a^_i    = high^_i + low^_i + slope_i + 2 curve_i a_i
 
-m_i enters through b_i alone; c and v also through L_ii and w_i, that is through the running sums
-s_i of the Cholesky recursion (see ``mvnorth.covariance``).  With A_i = L_ii L^_ii = -b^_i b_i and
-W_i = w_i w^_i = w_i y_i S^_i,
-
-    s^_i   = s^_(i+1) + ((A_i - W_i) - (A_(i+1) + W_(i+1))) / (2 s_i)
-    m^_i   = b^_i / L_ii
-    c^_i   = ((A_i - W_i) / 2 - s^_i v_i**2 / c_i) / c_i
-    v^_i   = -b^_i S_(i-1) / L_ii + y_i S^_i / sqrt(c_i s_i s_(i-1)) + 2 s^_i v_i / c_i
-
-Going through the recursion sample by sample costs a few multiplications where Phi costs dozens,
-and shows how evenly the samples carry a derivative.
+so that with the derivatives in the limits those in T are -(high^_i + low^_i) y_j, for a tilt that
+is held.  The products with T run like those of the forward pass, in panels from the last row on;
+the mean of (high^_i + low^_i) y_j over a block of samples is another product.
 """
 
 import numpy as np
 from numba import njit
 
-from mvnorth._cpu.genz import BLOCK, add_weights, fill, store_logs
-from mvnorth._cpu.structured import WORK, weigh_block
+from mvnorth._cpu.genz import (
+    BLOCK,
+    PANEL,
+    ROW,
+    TILE,
+    WORK,
+    add_weights,
+    draw_variable,
+    fill,
+    finish_block,
+    lattice,
+    start_block,
+    store_logs,
+)
+from mvnorth._cpu.reverse_variable import (
+    SWEEP,
+    add_derivatives,
+    add_limits,
+    one_sided,
+    shares,
+    tied_variable,
+    two_sided,
+)
+from mvnorth._linalg.product import STRIP, subtract_product
 from mvnorth._scalar.exp_log import FAST, power_of_two
-from mvnorth._scalar.normal import mills
-
-
-@njit(cache=True, nogil=True, fastmath=FAST | {"reassoc"}, error_model="numpy")
-def _add(share, g, stats, i):
-    """Add share * g to stats (3, d): the sum, the sum of absolute values, the largest of them."""
-    total = size = largest = 0.0
-    for s in range(BLOCK):
-        value = share[s] * g[s]
-        total += value
-        size += abs(value)
-    for s in range(BLOCK):
-        value = abs(share[s] * g[s])
-        largest = value if value > largest else largest
-    stats[0, i] += total
-    stats[1, i] += size
-    stats[2, i] = max(stats[2, i], largest)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _through_limits(upper, t, w, S, y, S_bar, b_bar, A, W):
-    """b_bar, A / 2 and W / 2 of one variable; one output a loop, or it is no vector code."""
-    for s in range(BLOCK):
-        b_bar[s] = mills(upper - t * S[s]) * (1.0 + w * S_bar[s] / mills(y[s]))
-    for s in range(BLOCK):
-        A[s] = -0.5 * b_bar[s] * (upper - t * S[s])
-    for s in range(BLOCK):
-        W[s] = 0.5 * w * y[s] * S_bar[s]
-
-
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _through_sums(recursion, i, S, y, S_bar, s_bar, later, b_bar, A, W):
-    """Put the derivatives in log c_i and v_i in the place of A / 2 and W / 2."""
-    inverse_s, v2_over_c, inverse_diag = recursion[0, i], recursion[1, i], recursion[2, i]
-    w_of_v, s_of_v = recursion[3, i], recursion[4, i]
-    for s in range(BLOCK):
-        s_bar[s] += ((A[s] - W[s]) - later[s]) * inverse_s
-        later[s] = A[s] + W[s]
-    for s in range(BLOCK):
-        A[s] = (A[s] - W[s]) - s_bar[s] * v2_over_c
-    for s in range(BLOCK):
-        W[s] = y[s] * S_bar[s] * w_of_v + s_bar[s] * s_of_v - b_bar[s] * S[s] * inverse_diag
-
-
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _sweep(upper, t, w, rank, recursion, S, y, share, work, stats):
-    """Add the derivatives of one block to ``stats``; see ``pathwise_sums``."""
-    S_bar, s_bar, later = work[0], work[1], work[2]
-    g_m, g_c, g_v = work[3], work[4], work[5]
-    fill(S_bar, 0.0)
-    fill(s_bar, 0.0)
-    fill(later, 0.0)  # (A + W) / 2 of the next variable
-    for i in range(rank - 1, -1, -1):
-        _through_limits(upper[i], t[i], w[i], S[i], y[i], S_bar, g_m, g_c, g_v)
-        _through_sums(recursion, i, S[i], y[i], S_bar, s_bar, later, g_m, g_c, g_v)
+def _pull_back(Tt, a_bar, y_bar, i, rank):
+    """What later variables give y_bar[i], as far as it is not there yet; see ``draw_variable``."""
+    panel = i - i % PANEL
+    tile = i - i % TILE
+    last = min(panel + PANEL, rank) - 1
+    after = i + 1
+    rows = count = np.int64(0)
+    if i == last:
+        rows, count = np.int64(PANEL), rank - after
+    elif i == tile + TILE - 1:
+        rows, count = after - panel, min(after + TILE, rank) - after
+    subtract_product(y_bar, panel, 0, Tt, panel, after, a_bar, after, 0, rows, BLOCK, count)
+    for k in range(i + 1, min(tile + TILE, rank)):
+        t = Tt[i, k]
         for s in range(BLOCK):
-            S_bar[s] -= t[i] * g_m[s]
-        _add(share, g_m, stats[0], i)
-        _add(share, g_c, stats[1], i)
-        _add(share, g_v, stats[2], i)
+            y_bar[i, s] -= t * a_bar[k, s]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _sweep_block(
+    T, Tt, lower, upper, rank, attached, slope, curve, z, shift, first, stride, share, sweep,
+    acc, y, y_bar, stats,
+):  # fmt: skip
+    """Add one block's derivatives to ``stats``.
+
+    acc becomes a_bar, and y_bar share * (low_bar + high_bar).
+    """
+    u, low_bar, high_bar = sweep[0], sweep[1], sweep[2]
+    tied = lower.size
+    for i in range(y_bar.shape[0]):
+        fill(y_bar[i], 0.0)
+    for i in range(rank - 1, -1, -1):
+        lattice(u, z[i], shift[i], first, stride)
+        _pull_back(Tt, acc, y_bar, i, rank)
+        while tied > rank and attached[tied - 1] == i:
+            tied -= 1
+        narrowed = tied < lower.size and attached[tied] == i
+        if narrowed:
+            tied_variable(T, lower, upper, attached, i, tied, share, sweep, acc[i], y, y_bar, stats)
+        elif lower[i] == -np.inf:
+            one_sided(acc[i], upper[i], u, y[i], y_bar[i], low_bar)
+            add_derivatives(share, low_bar, stats[:, 1], i)
+        else:
+            low, high = sweep[3], sweep[4]
+            for s in range(BLOCK):
+                low[s] = lower[i] + acc[i, s]
+                high[s] = upper[i] + acc[i, s]
+            two_sided(low, high, u, y[i], y_bar[i], low_bar, high_bar)
+            add_limits(share, low_bar, high_bar, stats, i)
+        for s in range(BLOCK):
+            y_bar[i, s] = share[s] * low_bar[s]
+        for s in range(BLOCK):
+            acc[i, s] = low_bar[s] + slope[i] + 2.0 * curve[i] * acc[i, s]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _add_products(y, rank, weighted, across, products):
+    """products -= weighted @ y^T below the diagonal; ``across`` (BLOCK, ..) is y turned over."""
+    for s in range(BLOCK):
+        for j in range(rank):
+            across[s, j] = y[j, s]
+    for i in range(0, rank, STRIP):
+        rows = min(STRIP, weighted.shape[0] - i)
+        subtract_product(products, i, 0, weighted, i, 0, across, 0, 0, rows, i + STRIP, BLOCK)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def pathwise_sums(
-    lower, upper, t, w, rank, slope, recursion, stats, rows, z, shifts, start, stride, points, out,
-    begin, end,
+    T, lower, upper, rank, attached, slope, curve, Tt, stats, products, rows, z, shifts, start,
+    stride, points, out, begin, end,
 ):  # fmt: skip
-    """Sums of weights, as in ``structured_sums`` and equal to its, and of their gradients.
+    """Sums of weights, as in ``genz_sums`` and equal to its, and of their gradients.
 
     Parameters
     ----------
-    lower, upper, t, w, rank, slope : as for ``structured_sums``, lower all -inf, upper > -inf,
-        slope 0
-    recursion : (B, 5, d) 1/s_i, v_i**2/c_i, 1/L_ii, 1/sqrt(c_i s_i s_(i-1)), 2 v_i/c_i
-    stats : (A * R * parts, 3, 3, d) output: for each of m_i L_ii, log c_i and v_i the sum of
+    T, lower, upper, rank, attached, slope, curve : as for ``genz_sums``
+    Tt : (B, D, D) the transposes of T
+    stats : (A * R * parts, 3, 3, d) output: for lower, upper and both limits the sum of
         weight * derivative of log weight, the sum of its absolute values and the largest of them,
-        over the sum of weights
+        over the sum of weights, kinds first
+    products : (A * R * parts, S, S) output, S a multiple of STRIP: the derivatives in T of a tilt
+        that is held, weighted alike; only what is below the diagonal.  Or (0, S, S), for none
     rows, z, shifts, start, stride, points, out, begin, end : as for ``genz_sums``
     """
     parts = start.size
     replicates = shifts.shape[0]
-    d = t.shape[1]
-    work = np.empty((WORK, BLOCK))
+    D = T.shape[1]
+    work, sweep = np.empty((WORK, BLOCK)), np.empty((SWEEP, BLOCK))
     share = np.empty(BLOCK)
-    S = np.empty((d + 1, BLOCK))
-    y = np.empty((max(d, 1), BLOCK))
+    sums = np.empty((PANEL, ROW))
+    y, acc, y_bar = np.zeros((D, ROW)), np.zeros((D, ROW)), np.zeros((D, ROW))
+    across = np.zeros((BLOCK, products.shape[1] + 8))
+    wanted = products.shape[0] > 0
     for item in range(begin, end):
         shift = shifts[(item // parts) % replicates]
         b = rows[item // (parts * replicates)]
         flat = stats[item].reshape(-1)
-        for i in range(flat.size):
-            flat[i] = 0.0
-        total = largest = 0.0  # times 2**top, and so is stats
+        flat[:] = 0.0
+        product = products[item : item + 1].reshape(-1)  # of nothing, if not wanted
+        product[:] = 0.0
+        total = largest = 0.0  # times 2**top, and so are stats and products
         top = -np.inf
         for s in range(0, points, BLOCK):
             first = start[item % parts] + s * stride
-            weigh_block(
-                lower[b], upper[b], t[b], w[b], rank[b], slope[b], z, shift, first, stride,
-                work, S, y,
-            )  # fmt: skip
+            start_block(work)
+            tied = rank[b]
+            for i in range(rank[b]):
+                lattice(work[2], z[i], shift[i], first, stride)
+                tied = draw_variable(
+                    T[b], lower[b], upper[b], rank[b], attached[b], slope[b], curve[b], i, tied,
+                    work, sums, y,
+                )  # fmt: skip
+                acc[i] = sums[i % PANEL]
+            finish_block(work)
             size = min(BLOCK, points - s)
             before = top
             total, largest, top = add_weights(work[0], work[1], size, total, largest, top)
+            if top == -np.inf:
+                continue
             shrink = power_of_two(before - top)
             if shrink != 1.0:
-                for i in range(flat.size):
-                    flat[i] *= shrink
-            for i in range(BLOCK):
-                weight = work[0, i] * power_of_two(work[1, i] - top)
-                share[i] = weight if i < size else 0.0
-            _sweep(upper[b], t[b], w[b], rank[b], recursion[b], S, y, share, work, stats[item])
-        for i in range(flat.size):
-            flat[i] /= total
+                flat *= shrink
+                product *= shrink
+            shares(work[0], work[1], size, top, share)
+            _sweep_block(
+                T[b], Tt[b], lower[b], upper[b], rank[b], attached[b], slope[b], curve[b], z,
+                shift, first, stride, share, sweep, acc, y, y_bar, stats[item],
+            )  # fmt: skip
+            if wanted:
+                _add_products(y, rank[b], y_bar, across, products[item])
+        for i in range(lower.shape[1]):
+            if lower[b, i] == -np.inf:
+                stats[item, :, 2, i] = stats[item, :, 1, i]
+        if total > 0.0:
+            flat /= total
+            product /= total
         store_logs(out[item], total, largest, top)

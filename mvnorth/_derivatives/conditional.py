@@ -1,90 +1,250 @@
-"""Derivatives in m for Sigma = diag(c) + v v^T by conditional Gaussians (EXACT, Theorem 4.3).
+"""Derivatives by conditional Gaussians (EXACT, Theorem 4.3), for boxes and for the covariance.
 
-With t ~ N(m, Sigma) and i left out of what carries the index -i,
+With X ~ N(0, Sigma) between its limits and i left out of what carries the index -i,
 
-    dP/dm_i = N(0; m_i, Sigma_ii) Pr(t_-i >= 0 | t_i = 0)
+    dP/dupper_i = N(upper_i; 0, Sigma_ii) Pr(lower_-i <= X_-i <= upper_-i | X_i = upper_i)
 
-The paper's appendix B hints that the special form of Sigma simplifies the conditional one.  So it
-does, for any c and v: of the common factor's variance the condition leaves c_i / Sigma_ii, so
+and minus the same at lower_i.  By Plackett's identity the derivative in Sigma_ij is half the one in
+both means (half, because Sigma_ji moves with it), a sum over the corners of limits x_i and x_j:
 
-    m_hat = m_-i - v_-i v_i m_i / Sigma_ii
-    Sigma_hat = diag(c_-i) + v_-i v_-i^T (1 - v_i**2 / Sigma_ii) = diag(c_-i) + v_hat v_hat^T
-    v_hat = v_-i sqrt(c_i / Sigma_ii)
+    dP/dSigma_ij = 1/2 sum +-N(x_i, x_j; 0, Sigma) Pr(the others in limits | X_i, X_j = x_i, x_j)
 
-is one-factor again.  Each derivative is an orthant probability in d - 1 dimensions at O(d) a
-point, all of them cost O(d**2) a point.  Errors are those of the probabilities, added up.
+P does not change with the unit of coordinate i, which gives the derivative in its variance:
+
+    upper_i dP/dupper_i + lower_i dP/dlower_i + 2 sum_j Sigma_ij dP/dSigma_ij = 0
+
+All of it is computed in logarithms, so that P may underflow.  2d probabilities at most of d - 1
+coordinates give the derivatives in limits, and 2d(d - 1) of d - 2 those in the covariance.
 """
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from mvnorth._methods import structured
-from mvnorth._methods.lattice_rule import fixed_points
-from mvnorth._problem import Derivatives, Estimate, OneFactorProblems
+from mvnorth._derivatives.blocks import add_factor
+from mvnorth._derivatives.given import given_value
+from mvnorth._linalg.condition import given_the_others
+from mvnorth._problem import AnyProblems, Estimate, OneFactorProblems, Problems, Slopes
 
-_CHUNK = 2**21  # entries of the conditional problems' limits at a time: 16 MB
+_CHUNK = 2**21  # entries of the conditional problems at a time: 16 MB
 _LOG_2_PI = float(np.log(2.0 * np.pi))
+_EPS, _TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
+_LARGEST = 709.0  # of a logarithm
+
+Solve = Callable[[Any], Estimate]
 
 
-def solve(
-    problems: OneFactorProblems, n: int | None, seed: int, wrt: tuple[str, ...], log: bool
-) -> Derivatives:
-    """Derivatives of log P, or of P, in m: ``wrt`` is ("m",).
+def slopes(
+    problems: AnyProblems, wanted: Sequence[str], estimate: Estimate, solve: Solve
+) -> Slopes:
+    """Derivatives of log P in ``wanted``: of "lower", "upper", "mean", "cov", "factor".
+
+    Errors are those of the probabilities, added up.  They are infinite where P is not
+    differentiable or too close to it: where coordinates determine each other and their limits meet,
+    and in a singular covariance.
 
     Parameters
     ----------
-    problems : with upper limits alone, which are m, > -inf
-    n : points for each of the d + 1 probabilities, as in ``Budget``; None for ``FIXED_POINTS``
+    problems : for ``OneFactorProblems`` without "factor"
+    estimate : the probabilities of ``problems``
+    solve : gives those of conditional problems, which are of the same type
     """
-    if wrt != ("m",):
-        raise ValueError(f"conditional derivatives are those in 'm' alone, got {wrt!r}")
-    budget = fixed_points(n)
-    estimate = structured.solve(problems, budget, seed)
-    size, d = problems.upper.shape
-    chunk = max(1, _CHUNK // max(d, 1))
-    conditional = Estimate.concatenate(
-        [
-            structured.solve(
-                _given_zero(problems, np.arange(k, min(k + chunk, size * d))), budget, seed
-            )
-            for k in range(0, size * d, chunk)
-        ]
-    )
-    log_grad = _log_density(problems) + conditional.log_prob.reshape(size, d)
-    rel_error = conditional.rel_error.reshape(size, d) + 1e-15 * (1.0 + np.abs(log_grad))
-    if log:
-        log_grad = log_grad - estimate.log_prob[:, None]
-        known = estimate.rel_error[:, None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            rel_error = np.where(known < 1.0, (rel_error + known) / (1.0 - known), np.inf)
-    grad = np.exp(log_grad)
-    with np.errstate(invalid="ignore"):
-        error = np.where(np.isinf(rel_error), np.inf, rel_error * grad) + np.finfo(float).tiny
-    # Without a limit there is nothing to differentiate.
-    unlimited = problems.upper == np.inf
-    return Derivatives(estimate, {"m": grad}, {"m": np.where(unlimited, 0.0, error)})
+    if isinstance(problems, OneFactorProblems):
+        problems = problems.double()
+    size, d = problems.lower.shape
+    limits = np.stack([problems.lower, problems.upper], axis=2)  # (B, d, side)
+    deviation = np.broadcast_to(_deviation(problems), (size, d))
+    constant = (deviation == 0.0)[:, :, None]
+    active = np.isfinite(limits) & ~constant
+    # A step at the limit of a constant; and of log 0 there is no derivative.
+    unknown = (constant & (limits == 0.0)) | ~(estimate.log_prob > -np.inf)[:, None, None]
+    face = np.zeros((size, d, 2))
+    face_error = np.where(unknown, np.inf, 0.0)
+    second = "cov" in wanted or "factor" in wanted
+    G, G_error = np.zeros((2, size, d, d)) if second else np.zeros((2, size, 0, 0))
+    regular = _regular(problems, active.any(axis=2)) if second else np.zeros(size, dtype=bool)
+    rows, coordinates, sides = np.nonzero(active & ~unknown)
+    chunk = max(1, _CHUNK // _entries(problems))
+    for k in range(0, rows.size, chunk):
+        row, i, side = (a[k : k + chunk] for a in (rows, coordinates, sides))
+        values = limits[row, i, side]
+        log_density = _log_density(values, deviation[row, i])
+        conditional = given_value(problems, row, i, values)
+        log_prob, error = _probabilities(conditional, solve)
+        with np.errstate(over="ignore", invalid="ignore"):
+            error += problems.rounding[row] * (1.0 + 2.0 * np.abs(log_density))
+        terms = _over(log_density + log_prob, error + _rounding(log_density), estimate, row)
+        sign = 2.0 * side - 1.0
+        face[row, i, side], face_error[row, i, side] = sign * terms[0], terms[1]
+        for item, j, log, error, other in _pairs(conditional, regular[row], i, log_density, solve):
+            term, error = _over(log, error, estimate, row[item])
+            np.add.at(G, (row[item], i[item], j), 0.5 * sign[item] * other * term)
+            np.add.at(G_error, (row[item], i[item], j), 0.5 * error)
+    value = {"lower": face[:, :, 0], "upper": face[:, :, 1], "mean": -face.sum(axis=2)}
+    bound = {
+        "lower": face_error[:, :, 0],
+        "upper": face_error[:, :, 1],
+        "mean": face_error.sum(axis=2),
+    }
+    if second:
+        unknown_pairs = _either(unknown.any(axis=2)) | (
+            ~regular[:, None, None] & _both(active.any(axis=2))
+        )
+        G_error[unknown_pairs] = np.inf
+        _complete(problems, limits, face, face_error, G, G_error)
+        value["cov"], bound["cov"] = G, G_error
+    found = Slopes(value, bound)
+    if "factor" in wanted:
+        assert isinstance(problems, Problems)
+        add_factor(found, problems.factor)
+    return found.only(wanted)
 
 
-def _log_density(problems: OneFactorProblems) -> np.ndarray:
-    """log N(0; m_i, Sigma_ii), (B, d); -inf without a limit."""
-    variance = problems.c + problems.v**2
+def _deviation(problems: AnyProblems) -> np.ndarray:
+    """Standard deviations, (1 or B, d)."""
+    if isinstance(problems, OneFactorProblems):
+        return np.asarray(np.hypot(np.sqrt(problems.c), problems.v))
+    return np.asarray(np.sqrt(np.sum(problems.factor**2, axis=2)))
+
+
+def _covariance(problems: AnyProblems) -> np.ndarray:
+    """(1 or B, d, d)."""
+    if isinstance(problems, OneFactorProblems):
+        product = problems.v[:, :, None] * problems.v[:, None, :]
+        index = np.arange(problems.d)
+        product[:, index, index] += problems.c
+        return product
+    return problems.factor @ np.swapaxes(problems.factor, 1, 2)
+
+
+def _entries(problems: AnyProblems) -> int:
+    """Numbers that one conditional problem takes."""
+    return max(1, problems.d * (problems.factor.shape[2] if isinstance(problems, Problems) else 3))
+
+
+def _regular(problems: AnyProblems, active: np.ndarray) -> np.ndarray:
+    """Whether no active coordinate is determined by others, (B,)."""
+    if isinstance(problems, OneFactorProblems):
+        return np.ones(problems.size, dtype=bool)
+    if problems.factor.shape[0] == 1 and (active == active[:1]).all():
+        active = active[:1]
+    chunk = max(1, _CHUNK // _entries(problems))
+    out = np.empty(len(active), dtype=bool)
+    for k in range(0, len(active), chunk):
+        part = slice(k, k + chunk)
+        factor = problems.factor if len(problems.factor) == 1 else problems.factor[part]
+        _, determined = given_the_others(factor * active[part, :, None], problems.singular)
+        out[part] = ~determined.any(axis=1)
+    return np.broadcast_to(out, problems.size)
+
+
+def _log_density(values: np.ndarray, deviation: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
-        return -0.5 * (problems.upper**2 / variance + np.log(variance) + _LOG_2_PI)
+        return -0.5 * ((values / deviation) ** 2 + _LOG_2_PI) - np.log(deviation)
 
 
-def _given_zero(problems: OneFactorProblems, items: np.ndarray) -> OneFactorProblems:
-    """The problems of d - 1 coordinates given t_i = 0, for items row * d + i."""
-    d = problems.d
-    rows, i = items // d, items % d
-    rest = np.arange(d - 1) + (np.arange(d - 1) >= i[:, None])  # all coordinates but i
+def _rounding(log: np.ndarray) -> np.ndarray:
+    """Relative error that rounding brings to what has this logarithm."""
+    with np.errstate(over="ignore"):
+        return 8.0 * _EPS * (1.0 + np.abs(log))
 
-    def of_row(a: np.ndarray) -> np.ndarray:
-        return np.broadcast_to(a, problems.upper.shape)[rows]
 
-    m, c, v = of_row(problems.upper), of_row(problems.c), of_row(problems.v)
-    m_i, c_i, v_i = (np.take_along_axis(a, i[:, None], axis=1) for a in (m, c, v))
-    m, c, v = (np.take_along_axis(a, rest, axis=1) for a in (m, c, v))
-    variance = c_i + v_i**2
-    slope = v * (v_i / variance)
-    upper = m - slope * np.where(m_i == np.inf, 0.0, m_i)
-    v_hat = v * np.sqrt(c_i / variance)
-    return OneFactorProblems(np.full_like(upper, -np.inf), upper, c, v_hat, problems.rounding[rows])
+def _probabilities(problems: AnyProblems, solve: Solve) -> tuple[np.ndarray, np.ndarray]:
+    """Logarithms and relative errors of conditional probabilities, (K,) both."""
+    if problems.size == 0 or problems.d == 0:
+        return np.zeros(problems.size), np.zeros(problems.size)
+    # Where rounding decides, what is found is still the best guess.
+    rounding = np.where(problems.rounding < 1.0, problems.rounding, np.inf)
+    lost = np.isinf(rounding)
+    with np.errstate(over="ignore", invalid="ignore"):  # limits may be any number
+        found = solve(replace(problems, rounding=np.where(lost, 0.0, rounding)))
+        inherited = rounding * (problems.d + 2.0 * np.abs(found.log_prob))
+        error = found.rel_error + np.where(found.log_prob == -np.inf, rounding, inherited)
+    return found.log_prob, np.where(lost | np.isnan(error), np.inf, error)
+
+
+def _over(
+    log_term: np.ndarray, rel_error: np.ndarray, estimate: Estimate, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Terms divided by the probabilities of their rows, and their absolute errors, (K,) both."""
+    known = estimate.rel_error[rows]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        log = log_term - estimate.log_prob[rows]
+        total = np.where(known < 1.0, (rel_error + known) / (1.0 - known), np.inf)
+        small = log < _LARGEST
+        total = np.where(small & ~np.isnan(total), total, np.inf)
+        term = np.exp(np.where(small, log, -np.inf))
+        return term, np.where(np.isinf(total), np.inf, total * term + _TINY)
+
+
+def _pairs(
+    conditional: AnyProblems,
+    regular: np.ndarray,
+    first: np.ndarray,
+    log_density: np.ndarray,
+    solve: Solve,
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+    """Corners with a second coordinate after the first one, chunk by chunk, (K,) all.
+
+    Yields which of the conditional problems, the coordinate, logarithm and relative error of the
+    density times the probability of the others, and the sign of the second limit.
+    """
+    if not regular.any() or conditional.d == 0:
+        return
+    deviation = np.broadcast_to(_deviation(conditional), conditional.lower.shape)
+    limits = np.stack([conditional.lower, conditional.upper], axis=2)
+    later = np.arange(conditional.d) >= first[:, None]
+    active = np.isfinite(limits) & (later & regular[:, None] & (deviation > 0.0))[:, :, None]
+    items, columns, sides = np.nonzero(active)
+    chunk = max(1, _CHUNK // _entries(conditional))
+    for k in range(0, items.size, chunk):
+        item, column, side = (a[k : k + chunk] for a in (items, columns, sides))
+        values = limits[item, column, side]
+        own = _log_density(values, deviation[item, column])
+        log_prob, error = _probabilities(given_value(conditional, item, column, values), solve)
+        density = log_density[item] + own
+        with np.errstate(over="ignore", invalid="ignore"):
+            error += conditional.rounding[item] * (1.0 + 2.0 * np.abs(own)) + _rounding(density)
+        yield item, column + 1, density + log_prob, error, 2.0 * side - 1.0
+
+
+def _either(of_coordinate: np.ndarray) -> np.ndarray:
+    """(B, d, d) from (B, d)."""
+    return of_coordinate[:, :, None] | of_coordinate[:, None, :]
+
+
+def _both(of_coordinate: np.ndarray) -> np.ndarray:
+    """(B, d, d) from (B, d)."""
+    return of_coordinate[:, :, None] & of_coordinate[:, None, :]
+
+
+def _complete(
+    problems: AnyProblems,
+    limits: np.ndarray,
+    face: np.ndarray,
+    face_error: np.ndarray,
+    G: np.ndarray,
+    G_error: np.ndarray,
+) -> None:
+    """Mirror what is above the diagonals of G and fill in the diagonals."""
+    G += np.swapaxes(G, 1, 2)
+    G_error[:] = np.maximum(G_error, np.swapaxes(G_error, 1, 2))
+    cov = _covariance(problems)
+    index = np.arange(problems.d)
+    variance = np.where(cov[:, index, index] > 0.0, cov[:, index, index], 1.0)
+    own = np.where(np.isfinite(limits), limits, 0.0)
+    size = np.sqrt(variance)
+    largest = size[:, :, None] * size[:, None, :]  # what rounding of the covariance is relative to
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = np.sum(own * face, axis=2) + 2.0 * np.sum(G * cov, axis=2)
+        error = np.sum(np.abs(own) * face_error, axis=2)
+        error += 2.0 * np.sum(np.where(cov == 0.0, 0.0, np.abs(cov)) * G_error, axis=2)
+        error += 4.0 * _EPS * np.sum(np.abs(own * face), axis=2)
+        error += 8.0 * _EPS * np.sum(np.abs(G) * largest, axis=2)
+        bound = error / (2.0 * variance)
+        diagonal = -total / (2.0 * variance)
+    known = np.isfinite(diagonal)
+    G[:, index, index] = np.where(known, diagonal, 0.0)
+    G_error[:, index, index] = np.where(known & ~np.isnan(bound), bound, np.inf)

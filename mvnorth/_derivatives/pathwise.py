@@ -1,165 +1,227 @@
-"""Derivatives for Sigma = diag(c) + v v^T by differentiating the Genz estimate itself.
+"""Derivatives for any covariance by differentiating the Genz estimate itself.
 
 The gradient is the exact one of the estimate, whatever its error: for given points log P is a
-smooth function of m, c and v as long as their order does not change, and with the weights
-p_k = prod_i Phi(b_ik)
+smooth function of limits and covariance as long as the order of the coordinates does not change,
+and with the weights p_k
 
     grad log P = sum_k p_k grad log p_k / sum_k p_k.
 
-All of m, c and v cost one reverse sweep, O(d) a point.
+One reverse sweep gives the derivatives in all limits and in all entries of the reordered Cholesky
+factor.  With L = diag(unit) T for that factor and L^ the derivatives in it, those in Sigma are
+(Murray 2016, arXiv:1602.07527)
+
+    G = L^-T S L^-1 / 2,    S = the symmetric matrix whose lower triangle is that of L^T L^
+
+and those in any other factor A of Sigma, 2 G A = L^-T S Q with the orthogonal Q = L^-1 A.
+
+A tilt is held when the derivatives are taken.  Whatever it is, the mean of the weights is P, so
+the derivatives with a tilt that is held are those of P in the mean as well; they differ from those
+of the estimate with its tilt by what has mean zero, and is small because the tilt is at a
+stationary point (docs/derivatives.md).
 """
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from mvnorth._cpu.pathwise import pathwise_sums
-from mvnorth._linalg.one_factor import running_sums
-from mvnorth._methods import structured
-from mvnorth._methods.lattice_rule import (
-    CORNER,
-    PART,
-    REPLICATES,
-    Points,
-    fixed_points,
-    log_sum,
-    spread_bound,
-    unseen_share,
-)
-from mvnorth._problem import Derivatives, Estimate, OneFactorProblems
+from mvnorth._derivatives.faces import Faces, exponents_rounding
+from mvnorth._derivatives.lattice_means import LatticeMeans, Sums, of_size, quotients
+from mvnorth._linalg.product import padded
+from mvnorth._methods import genz
+from mvnorth._methods.lattice_rule import REPLICATES, Points
+from mvnorth._problem import Budget, Estimate, Problems, Slopes, in_chunks
 
-_NAMES = ("m", "c", "v")
-_CHUNK = 2**22  # entries of the kernel's statistics at a time: 32 MB
+_CHUNK = 2**22  # entries of the products at a time: 32 MB
+_PARTS, _LARGE = 4, 256  # parts of the points at a time, and the d from which on it is one
+_TIED = 10.0  # times ``singular``: how far limits must be apart that bind the same variable
+_EPS = float(np.finfo(np.float64).eps)
 
 
 def solve(
-    problems: OneFactorProblems, n: int | None, seed: int, wrt: tuple[str, ...], log: bool
-) -> Derivatives:
-    """Derivatives of log P, or of P, in those of "m", "c", "v" that ``wrt`` names.
-
-    Parameters
-    ----------
-    problems : with upper limits alone, which are m, > -inf
-    n : points, as in ``Budget``; None for ``FIXED_POINTS``
-    """
-    items = max(REPLICATES, fixed_points(n).most // PART)
-    chunk = max(1, _CHUNK // (9 * items * problems.d))
-    parts = [
-        _solve_chunk(problems.take(slice(k, k + chunk)), n, seed, log)
-        for k in range(0, problems.size, chunk)
-    ]
-    estimate = Estimate.concatenate([part[0] for part in parts])
-    grad, error = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
-    columns = {name: _NAMES.index(name) for name in wrt}
-    return Derivatives(
-        estimate,
-        {name: grad[:, k] for name, k in columns.items()},
-        {name: error[:, k] for name, k in columns.items()},
-    )
+    problems: Problems, budget: Budget, seed: int, wanted: tuple[str, ...], tilted: bool = False
+) -> Estimate:
+    """Probabilities as ``genz.solve`` gives them, and their slopes in what is ``wanted``."""
+    chunk = max(1, _CHUNK // (_PARTS * REPLICATES * padded(problems.d) ** 2))
+    return in_chunks(problems, chunk, lambda some: _solve(some, budget, seed, wanted, tilted))
 
 
-class _Half:
-    """Statistics of one half of the lattices.
-
-    Attributes
-    ----------
-    log_sum, log_largest : (rows, R) of the weights
-    stats : (3, rows, R, 3 names, d) sum, sum of absolute values and largest absolute value, see
-        ``pathwise_sums``
-    """
-
-    def __init__(self, logs: np.ndarray, stats: np.ndarray) -> None:
-        self.log_sum = log_sum(logs[..., 0], axis=2)
-        self.log_largest = logs[..., 1].max(axis=2)
-        stats = stats.reshape(*logs.shape[:3], *stats.shape[1:])
-        stats *= np.exp(logs[..., 0] - self.log_sum[:, :, None])[..., None, None, None]
-        sums, sizes, largest = np.moveaxis(stats, 4, 0)
-        self.stats = np.stack([sums.sum(axis=2), sizes.sum(axis=2), largest.max(axis=2)])
-
-
-def _solve_chunk(
-    problems: OneFactorProblems, n: int | None, seed: int, log: bool
-) -> tuple[Estimate, np.ndarray, np.ndarray]:
-    """The estimate, and gradient and error (B, 3 names, d)."""
-    system = structured.System.of(problems)
-    c, v = system.c, system.v
-    s, before = running_sums(c, v)
-    root = np.sqrt(c) * np.sqrt(s) * np.sqrt(before)
-    recursion = np.stack([1 / s, v * v / c, 1 / system.diag, 1 / root, 2 * v / c], axis=1)
-    halves: list[_Half] = []
+def _solve(
+    problems: Problems, budget: Budget, seed: int, wanted: tuple[str, ...], tilted: bool
+) -> Estimate:
+    d = problems.d
+    base, tilt = genz.System.of(problems), None
+    system, rounding = base, np.zeros(problems.size)
+    if tilted:
+        system, tilt = base.tilted(problems.singular)
+        rounding = np.expm1(np.minimum(tilt.rounding, 700.0))
+    transposed = np.ascontiguousarray(np.swapaxes(system.T, 1, 2))
+    second = "cov" in wanted or "factor" in wanted
+    side = padded(d)
+    means = LatticeMeans()
 
     def weigh(rows: np.ndarray, points: Points) -> np.ndarray:
-        items = rows.size * len(points.shifts) * points.start.size
-        stats = np.empty((items, 3, 3, problems.d))
-        arguments = (*system.kernel_arguments, recursion, stats)
-        logs = points.log_sums(partial(pathwise_sums, *arguments), rows, problems.d * 2e-8)
-        halves.append(_Half(logs, stats))
-        return logs
+        def sums(some: Points) -> tuple[np.ndarray, Sums]:
+            items = rows.size * len(some.shifts) * some.start.size
+            stats = np.empty((items, 3, 3, d))
+            products = np.empty((items if second else 0, side, side))
+            arguments = (*system.kernel_arguments, transposed, stats, products)
+            cost = d * (2e-8 + d * 1e-10)
+            logs = some.log_sums(partial(pathwise_sums, *arguments), rows, cost)
+            return logs, Sums.of_parts(logs, stats, products if second else None)
 
-    estimate = structured.estimate(problems, system, weigh, fixed_points(n), seed)
-    grad, spread, missed = _summarise(halves, int(estimate.n[0]), log)
-    scale = np.stack([1 / system.diag, 1 / c, np.ones_like(c)], axis=1)
-    grad = grad * scale
-    error = (spread + missed) * scale + _missed_by_all(system, missed[:, 0])
-    if not log:
-        prob = np.exp(estimate.log_prob)[:, None, None]
-        grad = grad * prob
-        known = np.isfinite(error)  # what is not stays unknown when P underflows
-        np.multiply(error, prob, where=known, out=error)
-    error += np.finfo(float).tiny  # for what underflows
-    error[np.isinf(estimate.rel_error)] = np.inf
-    order = np.broadcast_to(system.order[:, None], grad.shape)
-    for values in (grad, error):
-        np.put_along_axis(values, order, values.copy(), axis=2)
-    return estimate, grad, error
+        return means.collect(sums, rows, points, _PARTS if d < _LARGE else 1)
+
+    estimate = genz.estimate(problems, system, weigh, budget, seed, tilt)
+    unseen, size = means.unseen(estimate.n, genz.corner(system))
+    value, spread = quotients(means.sums, means.share)
+    stretch = system.stretch[:, None]
+    faces = Faces.of(base, value * stretch, size * stretch, unseen, estimate)
+    missed = np.minimum(of_size(unseen, size), size + faces.most / stretch)
+    missed += faces.hidden / stretch
+    rounding += exponents_rounding(system)
+    bound = spread + missed + of_size(rounding[:, None, None], size)
+    bound[_coinciding(base, problems.singular)] = np.inf
+    slopes = _limits(system, value, bound)
+    if second:
+        _add_covariance(slopes, base, system, problems.factor, means, unseen[:, 2], faces, wanted)
+    slopes.round(rounding)
+    for error in slopes.error.values():
+        error[np.isinf(estimate.rel_error)] = np.inf
+        error += np.finfo(float).tiny  # for what underflows
+    return replace(estimate, slopes=slopes.only(wanted))
 
 
-def _summarise(halves: list[_Half], n: int, log: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """``(gradient, spread, missed)``, each (rows, 3 names, d) in the units of the kernel.
+def _coinciding(system: genz.System, singular: float) -> np.ndarray:
+    """Limits of rows of T, (B, 3, d), that bind the same variable in the same way: P has a kink.
 
-    The gradient is that of log P.  Its error has two parts: what the spread between shifts says,
-    and what all n points may have missed.  Without ``log`` both are errors of the gradient of P,
-    divided by P.
+    For lower, upper and both limits.
     """
-    logs = np.stack([half.log_sum for half in halves], axis=1)  # (rows, H, R)
-    rows, count, replicates = logs.shape
-    log_total = log_sum(logs.reshape(rows, -1), axis=1)
-    share = np.exp(logs - log_total[:, None, None])[..., None, None]
-    sums, sizes, largest = (
-        share * np.stack([half.stats[k] for half in halves], axis=1) for k in range(3)
+    size, d = system.lower.shape
+    found = np.zeros((size, 3, d), dtype=bool)
+    for b in np.flatnonzero(system.rank < d):
+        T, attached = system.T[b, :d], system.attached[b]
+        near = _TIED * singular * (1.0 + np.max(np.abs(T), axis=1))
+        for i in range(int(system.rank[b]), d):
+            same = np.max(np.abs(T - T[i]), axis=1) <= near[i]
+            same &= (attached == attached[i]) & (np.arange(d) < i)
+            for side, limit in enumerate((system.lower[b], system.upper[b])):
+                with np.errstate(invalid="ignore"):
+                    meets = same & (np.abs(limit - limit[i]) <= near[i] * (1.0 + np.abs(limit[i])))
+                found[b, side] |= meets
+                found[b, side, i] |= meets.any()
+    found[:, 2] = found[:, 0] | found[:, 1]
+    return found
+
+
+def _limits(system: genz.System, value: np.ndarray, error: np.ndarray) -> Slopes:
+    """Slopes in limits and mean from those in the limits of the rows of T.
+
+    value, error : (B, 3, d) of lower, upper and both limits
+    """
+    scale = system.stretch / system.unit
+    turned = (scale < 0.0)[:, None]
+    back = np.argsort(system.order, axis=1)[:, None]
+
+    def mapped(a: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        a = np.where(turned, a[:, [1, 0, 2]], a) * scale[:, None]
+        return np.take_along_axis(a, back, axis=2)
+
+    names = ("lower", "upper", "mean")
+    values, errors = mapped(value, scale), mapped(error, np.abs(scale))
+    values[:, 2] *= -1.0
+    return Slopes(
+        {name: values[:, k] for k, name in enumerate(names)},
+        {name: errors[:, k] for k, name in enumerate(names)},
     )
-    grad, size, top = sums.sum(axis=(1, 2)), sizes.sum(axis=(1, 2)), largest.max(axis=(1, 2))
-    if log:  # in a quotient of two sums, what both have in common is no error
-        sums = sums - share * grad[:, None, None]
-    if replicates < REPLICATES:
-        spread = np.full(grad.shape, np.inf)
-    else:
-        each = count * replicates * sums.reshape(rows, -1, *grad.shape[1:])
-        spread = spread_bound(replicates * sums.sum(axis=1), each if count > 1 else each[:, :0])
-    spread += (1e-13 + 1e-14 * grad.shape[-1]) * n * top  # rounding; n * top is above any sum
-    carriers = np.divide(size, top, where=top > 0.0, out=np.full(top.shape, float(n)))
-    unseen = unseen_share(carriers, n) + CORNER / n
-    if log:
-        heaviest = np.max([half.log_largest for half in halves], axis=(0, 2))
-        unseen += unseen_share(np.exp(log_total - heaviest), n)[:, None, None]
-    return grad, spread, np.multiply(unseen, size, where=size > 0.0, out=np.zeros(size.shape))
 
 
-def _missed_by_all(system: structured.System, missed: np.ndarray) -> np.ndarray:
-    """What all points may have missed of the derivatives in c and v, (B, 3 names, d).
+def _symmetric(
+    base: genz.System, system: genz.System, sums: np.ndarray, products: np.ndarray
+) -> np.ndarray:
+    """Contributions to S, (B, R, d, d).
 
-    All derivatives in coordinate i are integrals over the face t_i = 0, where those in c_i and
-    v_i are about m_i / (2 Sigma_ii) and v_i m_i / Sigma_ii times the one in m_i.  Only the latter
-    is not overlaid with what other coordinates contribute, so it tells whether the face was seen.
+    With z the standard normal variables, of which the tilted ones y are a linear function,
+    stretch T z + shift = T' y, the derivatives in T are those of the limits times -z.
 
     Parameters
     ----------
-    missed : (B, d) of the derivative in m_i L_ii
+    base, system : before and after tilting
+    sums : (B, R, 3, d) of derivatives in lower, upper and both limits
+    products : (B, R, d, d) of derivatives in both limits of row i times -y_j, below the diagonal
     """
-    m_bar = missed / system.diag
-    m = np.where(np.isinf(system.upper), 0.0, np.abs(system.upper) * system.diag)
-    multiple = m / (system.c + system.v**2)
-    out = np.zeros((len(m), 3, m.shape[1]))
-    for k, times in ((1, 0.5 * multiple), (2, np.abs(system.v) * multiple)):
-        np.multiply(m_bar, times, where=times > 0.0, out=out[:, k])
-    return out
+    d = base.lower.shape[1]
+    T = base.T[:, :d, :d] + np.eye(d)
+    of_z = -np.tril(products, -1)  # derivatives in both limits times z
+    if system is not base:
+        scaled = (system.T[:, :d, :d] + np.eye(d)) / system.stretch[:, :, None]
+        linear = np.linalg.solve(T, scaled)
+        origin = np.linalg.solve(T, (system.shift / system.stretch)[:, :, None])
+        of_z = of_z @ np.swapaxes(linear, 1, 2)[:, None]
+        of_z -= sums[:, :, 2, :, None] * np.swapaxes(origin, 1, 2)[:, None]
+        of_z = np.tril(of_z, -1)
+    limits = np.stack([base.lower, base.upper], axis=1)
+    limits = np.where(np.isfinite(limits), limits, 0.0)[:, None]
+    diagonal = np.sum(sums[..., :2, :] * limits, axis=-2) - np.einsum("bij,brij->bri", T, of_z)
+    of_z[..., np.arange(d), np.arange(d)] = diagonal
+    of_z *= -system.stretch[:, None, :, None]
+    lower = np.tril(np.swapaxes(T, 1, 2)[:, None] @ of_z)
+    return np.asarray(lower + np.swapaxes(np.tril(lower, -1), -1, -2))
+
+
+def _add_covariance(
+    slopes: Slopes,
+    base: genz.System,
+    system: genz.System,
+    factor: np.ndarray,
+    means: LatticeMeans,
+    unseen: np.ndarray,
+    faces: Faces,
+    wanted: tuple[str, ...],
+) -> None:
+    """Slopes in "cov" and "factor".
+
+    unseen : (B, d) share that all points may have missed of the slopes in the limits of rows of T
+    """
+    size, d = base.lower.shape
+    back = np.argsort(base.order, axis=1)
+    inverse = np.linalg.inv(base.T[:, :d, :d] + np.eye(d)) / base.unit[:, None, :]
+    inverse = np.take_along_axis(inverse, back[:, None], axis=2)  # L^-1
+    left = np.swapaxes(inverse, 1, 2)
+    rights = {"cov": 0.5 * inverse, "factor": inverse @ factor}
+    share, sums = means.share, means.sums
+    terms = {
+        name: np.empty((*share.shape, d, rights[name].shape[2]))
+        for name in wanted
+        if name in rights
+    }
+    whole = np.zeros((size, d, d))
+    for h, products in enumerate(means.products()):
+        symmetric = _symmetric(base, system, sums[:, h], products[..., :d, :d])
+        whole += np.abs(symmetric).sum(axis=1)
+        half = left[:, None] @ symmetric
+        for name, term in terms.items():
+            np.matmul(half, rights[name][:, None], out=term[:, h])
+    # Integrals over the faces of the box: what of a face was missed is missed of its row, and
+    # where nothing better is known, standard variables are about 1, and both faces of an edge
+    # independent.
+    unseen = np.take_along_axis(unseen, back, axis=1)
+    g = np.abs(slopes.value["mean"])
+    about = {"cov": 0.5 * g[:, :, None] * g[:, None, :], "factor": g[:, :, None]}
+    share_of = {
+        "cov": np.maximum(unseen[:, :, None], unseen[:, None]),
+        "factor": unseen[:, :, None],
+    }
+    cov = factor @ np.swapaxes(factor, 1, 2)
+    seen = np.abs(sums.sum(axis=(1, 2))[:, 2]) * system.stretch
+    cap, hidden = (faces.edges(base, a, cov) for a in (seen + faces.most[:, 2], faces.hidden[:, 2]))
+    through = {"cov": np.eye(d), "factor": 2.0 * np.abs(factor)}
+    for name, term in terms.items():
+        value, spread = quotients(term, share)
+        size_of = np.abs(value) + about[name]
+        missed = np.minimum(of_size(share_of[name], size_of), np.abs(value) + cap @ through[name])
+        rounding = _EPS * d * np.abs(left) @ whole @ np.abs(rights[name])
+        error = spread + missed + hidden @ through[name] + rounding
+        value[base.rank < d], error[base.rank < d] = 0.0, np.inf
+        slopes.value[name], slopes.error[name] = value, error

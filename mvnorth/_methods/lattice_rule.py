@@ -228,7 +228,7 @@ def spread_bound(whole: np.ndarray, halves: np.ndarray) -> np.ndarray:
     return np.maximum(error, HALVING * bound(halves)) if halves.shape[1] else error
 
 
-def unseen_share(carriers: np.ndarray, n: int) -> np.ndarray:
+def unseen_share(carriers: np.ndarray, n: int | np.ndarray) -> np.ndarray:
     """What points unseen may add to a sum, relative to it.
 
     Where few points carry the sum, all replicates may have missed what matters and their spread
@@ -237,7 +237,7 @@ def unseen_share(carriers: np.ndarray, n: int) -> np.ndarray:
     Parameters
     ----------
     carriers : (...) the sum over its largest term
-    n : number of terms
+    n : number of terms, one for all or (...)
     """
     uneven = np.clip((n / carriers - 8.0) / 12.0, 0.0, 1.0)
     with np.errstate(divide="ignore"):

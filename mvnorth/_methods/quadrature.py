@@ -4,10 +4,10 @@ from functools import partial
 
 import numpy as np
 
-from mvnorth._problem import Derivatives, Estimate, OneFactorProblems
+from mvnorth._problem import Estimate, OneFactorProblems, Slopes
 from mvnorth._threads import run_items
 
-_ROUNDING = {np.dtype(np.float64): 1e-15, np.dtype(np.float32): 2e-7}
+ROUNDING = {np.dtype(np.float64): 1e-15, np.dtype(np.float32): 2e-7}
 _SECONDS = 1e-7  # a row and coordinate, roughly
 
 
@@ -16,7 +16,7 @@ def solve(problems: OneFactorProblems) -> Estimate:
     below, above = np.isfinite(problems.lower), np.isfinite(problems.upper)
     two_sided = (below & above).any(axis=1)
     if not two_sided.any():
-        return derivatives(_reflected(problems), ()).estimate
+        return derivatives(reflected(problems), ())
     log_prob, rel_error = np.empty((2, problems.size))
     used = np.zeros(problems.size, dtype=np.int64)
     estimate = Estimate(log_prob, rel_error, used)
@@ -28,7 +28,7 @@ def solve(problems: OneFactorProblems) -> Estimate:
     return estimate
 
 
-def derivatives(problems: OneFactorProblems, wrt: tuple[str, ...]) -> Derivatives:
+def derivatives(problems: OneFactorProblems, wrt: tuple[str, ...]) -> Estimate:
     """Log probabilities of problems with upper limits alone, which are m, and derivatives of them.
 
     ``wrt`` names some of "m", "c", "v".
@@ -52,18 +52,19 @@ def derivatives(problems: OneFactorProblems, wrt: tuple[str, ...]) -> Derivative
     # Numbers too large for double precision leave nothing but their sign.
     lost = np.isnan(log_prob)
     log_prob[lost], rel_error[lost] = np.finfo(np.float64).min, np.inf
-    rounding = _ROUNDING[m.dtype] * (1.0 + np.abs(log_prob))
-    inherited = _inherited(problems, log_prob)
+    rounding = ROUNDING[m.dtype] * (1.0 + np.abs(log_prob))
+    from_input = inherited(problems, log_prob)
     error = {}
     for k, name in enumerate(("m", "c", "v")):
         if name in grad:
             grad[name][lost] = 0.0
             size_of = np.abs(grad[name], dtype=np.float64)
             largest_of = np.max(size_of, axis=1, initial=0.0)
-            stored = _ROUNDING[m.dtype] * size_of
-            bound = errors[:, k] + 10.0 * inherited * largest_of + np.finfo(np.float64).tiny
+            stored = ROUNDING[m.dtype] * size_of
+            bound = errors[:, k] + 10.0 * from_input * largest_of + np.finfo(np.float64).tiny
             error[name] = np.where(np.isnan(bound) | lost, np.inf, bound)[:, None] + stored
-    return Derivatives(Estimate(log_prob, rel_error + inherited + rounding, used), grad, error)
+    total = rel_error + from_input + rounding
+    return Estimate(log_prob, total, used, slopes=Slopes(grad, error) if wrt else None)
 
 
 def hessian_products(problems: OneFactorProblems, vectors: np.ndarray) -> np.ndarray:
@@ -83,15 +84,17 @@ def hessian_products(problems: OneFactorProblems, vectors: np.ndarray) -> np.nda
     return product
 
 
-def _inherited(problems: OneFactorProblems, log_prob: np.ndarray) -> np.ndarray:
+def inherited(problems: OneFactorProblems, log_prob: np.ndarray) -> np.ndarray:
     """Relative error of the probability that comes with the problems: of c and v, or the limits.
 
     log P changes with them at most about as much as with the scale of all coordinates.
     """
-    return np.asarray(problems.rounding * (problems.d + 2.0 * np.abs(log_prob)))
+    size = problems.d + 2.0 * np.abs(log_prob)
+    known = problems.rounding > 0.0  # nothing times an infinite logarithm is nothing
+    return np.multiply(problems.rounding, size, where=known, out=np.zeros(size.shape))
 
 
-def _reflected(problems: OneFactorProblems) -> OneFactorProblems:
+def reflected(problems: OneFactorProblems) -> OneFactorProblems:
     """The same problems with upper limits alone: X_i >= a is -X_i <= -a, and v_i changes sign."""
     below = np.isfinite(problems.lower)
     if not below.any():
@@ -115,6 +118,6 @@ def _solve_boxes(problems: OneFactorProblems) -> Estimate:
     kernel = partial(one_factor_box, lower, upper, scale, problems.v, log_prob, rel_error)
     run_items(kernel, size, size * d * 1e-5)
     # The integrator sees Phi to 1e-15 a coordinate, and cuts it off far out.
-    rel_error += 1e-15 * d + _inherited(problems, log_prob)
+    rel_error += 1e-15 * d + inherited(problems, log_prob)
     rel_error[log_prob < -1e14] = np.inf
     return Estimate(log_prob, rel_error, np.zeros(size, dtype=np.int64))

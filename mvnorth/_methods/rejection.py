@@ -14,11 +14,10 @@ from typing import Protocol
 import numpy as np
 
 from mvnorth._cpu.factor_draws import KNOTS, draw_coordinates, draw_factors, set_knots
-from mvnorth._cpu.genz import BLOCK, PANEL
+from mvnorth._cpu.genz import BLOCK
 from mvnorth._cpu.rejection import accept
 from mvnorth._linalg.blocks import connected_blocks
-from mvnorth._linalg.reorder_large import reorder_all
-from mvnorth._methods.tilting import tilt
+from mvnorth._methods.genz import System
 from mvnorth._problem import DRAW_REACH, OneFactorProblems, Problems
 from mvnorth._result import AcceptanceError
 from mvnorth._run import with_one_factor
@@ -193,34 +192,25 @@ class TiltedProposals:
 
     def __init__(self, problem: Problems, places: np.ndarray) -> None:
         d = problem.d
-        padded = -(-d // PANEL) * PANEL
-        lower, upper = problem.lower.copy(), problem.upper.copy()
-        T = np.empty((1, padded, padded))
-        rank, attached = np.empty(1, dtype=np.int64), np.empty((1, d), dtype=np.int64)
-        order, diagonal = np.empty_like(attached), np.empty((1, d))
-        ordered = (T, lower, upper, rank, attached)
-        reorder_all(problem.factor, problem.singular, *ordered, order, diagonal)
-        tilted = (lower.copy(), upper.copy())
-        slope, curve = np.zeros((2, 1, d))
+        system = System.of(problem)
         # To first order, for which the largest weight is known.
-        found = tilt(T, *tilted, rank, attached, slope, curve, problem.singular, rounds=0)
+        tilted, found = system.tilted(problem.singular, rounds=0)
         scale, bound = found.log_scale, np.minimum(found.log_bound + found.gap, 0.0)
-        mu = np.zeros(padded)
+        mu = np.zeros(system.T.shape[1])
         if bound[0] < 0.0:
-            lower, upper = tilted
-            mu[:d] = np.einsum("ij,i->j", T[0, :d, :d], slope[0] * (np.arange(d) < rank[0]))
+            system = tilted
+            limited = np.arange(d) < system.rank[0]
+            mu[:d] = np.einsum("ij,i->j", system.T[0, :d, :d], system.slope[0] * limited)
         else:  # nothing to tilt, or no tilt found: weights that are probabilities
-            slope[:], scale[:], bound[:] = 0.0, 0.0, 0.0
+            scale[:], bound[:] = 0.0, 0.0
         self.note = "" if bound[0] < 0.0 else " (no tilt was found, they are Genz's)"
         self.log_bound = float(bound[0])
         self.each = _PART_BLOCKS * BLOCK
         self.cost = self.each * d * (1e-8 + d * 3e-11)
-        self.d, self._rank = d, int(rank[0])
-        # Row i of T times ``unit`` is the problem's coordinate order[i].
-        length = np.sqrt(np.sum(problem.factor[0] ** 2, axis=1))
-        unit = diagonal[0] * (np.where(problem.upper[0] == np.inf, -length, length))[order[0]]
-        at_lower, at_upper, centre, step = places[:, order[0]]
-        shift = np.einsum("ij,j->i", T[0, :d], mu) + mu[attached[0]]
+        self.d, self._rank = d, int(system.rank[0])
+        order, unit = system.order[0], system.unit[0]
+        at_lower, at_upper, centre, step = places[:, order]
+        shift = np.einsum("ij,j->i", system.T[0, :d], mu) + mu[system.attached[0]]
         turned = unit < 0.0
         self._places = np.stack(
             [
@@ -230,8 +220,9 @@ class TiltedProposals:
                 step * unit,
             ]
         )
-        system = (T[0], lower[0], upper[0], self._rank, attached[0], slope[0], curve[0])
-        self._system = (*system, float(scale[0]) - self.log_bound, order[0])
+        T, lower, upper, _, attached, slope, curve = (a[0] for a in system.kernel_arguments)
+        rows = (T, lower, upper, self._rank, attached, slope, curve)
+        self._system = (*rows, float(scale[0]) - self.log_bound, order)
         self.largest = 0.0  # share so far; 1 and rounding at most
 
     def part(self, random: np.random.Generator) -> tuple[np.ndarray, float]:

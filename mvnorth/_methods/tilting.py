@@ -6,6 +6,7 @@ import numpy as np
 
 from mvnorth._cpu.curved_tilting import (
     ENOUGH,
+    LARGEST_GAP,
     PATH_NEAR,
     PATH_STEPS,
     SETTLED,
@@ -38,19 +39,21 @@ def tilt(
     attached: np.ndarray,
     slope: np.ndarray,
     curve: np.ndarray,
+    stretch: np.ndarray,
+    shift: np.ndarray,
     singular: float,
     rounds: int = ROUNDS,
 ) -> Tilt:
-    """``tilt_dense`` of all problems: T, limits, slope and curve are overwritten."""
+    """``tilt_dense`` of all problems: T, limits and what follows ``attached`` are overwritten."""
     size, d = lower.shape
     found = Tilt.empty(size)
-    system = (T, lower, upper, rank, attached, slope, curve)
+    system = (T, lower, upper, rank, attached, slope, curve, stretch, shift)
     if d < _LARGE:
         kernel = partial(tilt_dense, *system, singular, rounds, *found.outputs)
         run_items(kernel, size, size * d * (d * d * 2e-9 + 1e-6))
         return found
     for b in range(size):
-        limits, outputs = (lower[b], upper[b]), (slope[b], curve[b])
+        limits, outputs = (lower[b], upper[b]), (slope[b], curve[b], stretch[b], shift[b])
         results = _tilt_large(T[b], *limits, int(rank[b]), attached[b], *outputs, singular, rounds)
         for output, value in zip(found.outputs, results, strict=True):
             output[b] = value
@@ -65,6 +68,8 @@ def _tilt_large(
     attached: np.ndarray,
     slope: np.ndarray,
     curve: np.ndarray,
+    stretch: np.ndarray,
+    shift: np.ndarray,
     singular: float,
     rounds: int,
 ) -> tuple[float, float, float, float]:
@@ -111,7 +116,8 @@ def _tilt_large(
         if far < NEAR:
             break
         gap = np.inf
-    if gap == np.inf:
+    if not gap < LARGEST_GAP:
+        gap = np.inf
         e[:] = 0.0
     first = e.copy()
     lost = rounding_error(T, scale, e, singular, lower, upper, work, r)
@@ -133,7 +139,7 @@ def _tilt_large(
     factor(d)
     lost = rounding_error(T, scale, e, singular, lower, upper, work, r)
     system = (T, G, scale, tau, attached, e)
-    log_scale, size = place(*system, lower, upper, slope, curve, work, d, r)
+    log_scale, size = place(*system, lower, upper, slope, curve, stretch, shift, work, d, r)
     copy_factor(G, attached, T, d)
     rounding = 4.0 * float(np.finfo(np.float64).eps) * size + lost
     return log_scale, rounding, log_bound, gap

@@ -6,8 +6,8 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from chains import extended_logprob, factor, random_chain
 from mpmath import mpf
-from scipy.optimize import minimize
 from scipy.stats import norm
 
 import mvnorth
@@ -21,17 +21,6 @@ from validation.problems import problems
 
 INF = np.inf
 EPS = np.finfo(float).eps
-
-
-def factor(rho):
-    """Triangular factor of the chain with unit variances; nothing in it cancels."""
-    rho = np.asarray(rho, dtype=float)
-    L = np.zeros((rho.size + 1, rho.size + 1))
-    L[0, 0] = 1.0
-    for i, r in enumerate(rho):
-        L[i + 1] = r * L[i]
-        L[i + 1, i + 1] = math.sqrt((1 - r) * (1 + r))
-    return L
 
 
 def chain(lower, upper, rho, L=None):
@@ -72,7 +61,7 @@ def test_ten_thousand_steps():
     log_prob, rel_error = np.empty(1), np.empty(1)
     limits = np.zeros((1, 10_000)), np.full((1, 10_000), INF)
     results = log_prob, rel_error, np.empty(1, dtype=np.int64)
-    markov(*limits, rho[None], noise[None], *results, 0, 1)
+    markov(*limits, rho[None], noise[None], *results, np.empty((0, 5, 10_000)), 0, 1)
     assert off(log_prob[0], sparre_andersen(10_000)) < 1e-11
     assert rel_error[0] < 1e-11
 
@@ -169,69 +158,6 @@ def test_independent_coordinates(level):
 
 
 # Other computations
-
-
-def extended_logprob(lower, upper, rho):
-    """In extended precision, in logarithms, on windows of 12 deviations around the mode."""
-    rho = np.asarray(rho, dtype=np.longdouble)
-    noise = np.sqrt((1 - rho) * (1 + rho))
-    d = rho.size + 1
-    inverse = np.linalg.inv(factor(rho.astype(float)))
-    Q = inverse.T @ inverse
-    bounds = list(zip(lower, upper, strict=True))
-    start = np.clip(np.zeros(d), lower, upper)
-    mode = minimize(
-        lambda x: (0.5 * x @ Q @ x, Q @ x), start, jac=True, bounds=bounds, method="L-BFGS-B",
-        options={"maxiter": 2000, "ftol": 0.0, "gtol": 1e-9},
-    ).x  # fmt: skip
-    steep = np.abs(Q @ mode)
-    sigma = 1 / np.sqrt(np.diag(Q))
-    t, w = (a.astype(np.longdouble) for a in np.polynomial.legendre.leggauss(20))
-    for _ in range(2):  # Newton's method: the nodes to extended precision, and their weights
-        before, value = np.ones_like(t), t.copy()
-        for k in range(2, 21):
-            before, value = value, ((2 * k - 1) * t * value - (k - 1) * before) / k
-        slope = 20 * (t * value - before) / (t * t - 1)
-        t, w = t - value / slope, 2 / ((1 - t * t) * slope * slope)
-    x = log_f = None
-    for k in range(d):
-        reach = 12.0
-        if steep[k] * sigma[k] > 40:  # what is far steeper than anything else ends sooner
-            reach = min(reach, 80 / steep[k])
-        a, b = max(lower[k], mode[k] - reach), min(upper[k], mode[k] + reach)
-        width = min(4 * sigma[k], 8 / steep[k] if steep[k] > 0 else INF)
-        edges = np.linspace(np.longdouble(a), np.longdouble(b), max(2, math.ceil((b - a) / width)))
-        half = np.diff(edges)[:, None] / 2
-        y, weights = (edges[:-1, None] + half * (1 + t)).ravel(), (half * w).ravel()
-        if k == 0:
-            log_g = -(y**2) / 2
-        else:
-            z = (y[:, None] - rho[k - 1] * x) / noise[k - 1]
-            terms = log_f - z**2 / 2
-            top = terms.max(axis=1)
-            log_g = top + np.log(np.exp(terms - top[:, None]).sum(axis=1)) - np.log(noise[k - 1])
-        x, log_f = y, log_g + np.log(weights) - np.log(2 * np.longdouble(np.pi)) / 2
-    top = log_f.max()
-    return top + np.log(np.exp(log_f - top).sum())
-
-
-def random_chain(rng):
-    d = int(rng.integers(2, 6))
-    rho = rng.uniform(-1, 1, d - 1)
-    kind = rng.integers(5)
-    if kind == 1:
-        rho = np.sign(rho) * (1 - 10 ** rng.uniform(-2.3, -0.5, d - 1))
-    if kind == 2:
-        rho = 0.05 * rho
-    if kind == 3:
-        rho = np.abs(rho)
-    level = rng.normal(size=d) * 10 ** rng.uniform(-1, 1.5)
-    lower = np.where(rng.random(d) < 0.6, level, -INF)
-    width = 10 ** rng.uniform(-3, 1.3, d)
-    upper = np.where(rng.random(d) < 0.5, level + width, INF)
-    if np.isinf(lower).all() and np.isinf(upper).all():
-        lower[0] = 0.0
-    return lower, upper, rho
 
 
 def count_dishonest(seeds):

@@ -387,3 +387,21 @@ def test_an_absolute_tolerance_is_that_of_the_probability():
     far = mvnorth.box(-np.inf, -5.0, 0.0, cov, atol=1e-9, method="tilting")
     assert far.status == mvnorth.Status.CONVERGED
     assert far.n <= 2048
+
+
+def test_a_saddle_point_lost_in_rounding_is_no_tilt():
+    """Five coordinates of rank two but for 1e-7: counting is the judge."""
+    rng = np.random.default_rng(7)
+    lost = 0
+    for _ in range(20):
+        factor = rng.normal(size=(5, 2))
+        upper = rng.normal(0.5, 0.4, 5)
+        L = np.linalg.qr(np.hstack([factor, 1e-7 * rng.normal(size=(5, 5))]).T)[1].T
+        L *= np.sign(np.diagonal(L))
+        found = mvnorth.orthant(upper, L, 2**13, method="tilting")
+        draws = rng.normal(size=(100_000, 2)) @ factor.T
+        share = np.mean((draws <= upper).all(axis=1))
+        bound = 4.0 * math.sqrt(share / 100_000) + found.error
+        assert abs(found.prob - share) <= bound
+        lost += found.error > 0.5 * found.prob
+    assert lost <= 4

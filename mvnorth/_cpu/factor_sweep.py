@@ -1,0 +1,135 @@
+"""Nodes of the trapezoidal rule and the sums over them; see factor_trapezoid.py."""
+
+import math
+
+from numba import njit
+
+from mvnorth._cpu.factor_nodes import (
+    BEND,
+    FIRST,
+    INNER,
+    LEFT,
+    NODES,
+    NUMERATOR,
+    OFFSET,
+    POWER,
+    RIGHT,
+    SECOND,
+    SLOPE,
+    SLOPE_FIRST,
+    SLOPE_SECOND,
+    SQUARE_FIRST,
+    SQUARE_LEFT,
+    SQUARE_RIGHT,
+    SQUARE_SECOND,
+    SQUARE_TOTAL,
+    STEEP,
+    STEEP_TOTAL,
+    STRETCH,
+    SUMS,
+    TOTAL,
+    TURN,
+    TWIST,
+    WEIGHT,
+    add_moments,
+    evaluate,
+)
+from mvnorth._scalar.exp_log import exp_parts, power_of_two
+
+
+@njit(**INNER)
+def place_nodes(work, place, n, start, step):
+    """Offsets of t = start + k step, and y' and y'' there."""
+    nodes = work.nodes
+    a, tau = place.a, place.tau
+    for k in range(n):
+        f, power = exp_parts(0.5 * a * (start + step * k), 0.0)
+        grow = f * power_of_two(power)
+        shrink = 1.0 / grow
+        sinh = 0.5 * (grow - shrink)
+        cosh = 0.5 * (grow + shrink)
+        nodes[OFFSET, k] = (2.0 * place.width / a) * sinh * (cosh + tau * sinh)
+        nodes[STRETCH, k] = 1.0 + 2.0 * sinh * (sinh + tau * cosh)
+        nodes[TURN, k] = a * (tau + 2.0 * sinh * (cosh + tau * sinh))
+
+
+@njit(**SUMS)
+def _fold(work, place, n, top):
+    """Weights F / 2**top, and the totals with them."""
+    nodes, sums = work.nodes, work.sums
+    a, width = place.a, place.width
+    for k in range(n):
+        weight = nodes[NUMERATOR, k] * power_of_two(nodes[POWER, k] - top)
+        nodes[WEIGHT, k] = weight * nodes[STRETCH, k]
+    plain = first = second = slope_first = slope_second = steep = 0.0
+    square_first = square_second = square_total = 0.0
+    for k in range(n):
+        weight, stretch, turn = nodes[WEIGHT, k], nodes[STRETCH, k], nodes[TURN, k]
+        reach, turned = width * stretch, width * turn
+        slope = nodes[SLOPE, k] - (place.z + nodes[OFFSET, k])
+        once = slope * reach + turn / stretch  # F'/F
+        twice = (slope * slope - 1.0 - nodes[BEND, k]) * reach * reach  # F''/F
+        twice += 3.0 * slope * turned + a * a
+        fall = -nodes[BEND, k] * reach  # of the slope, and its derivative
+        bent = nodes[TWIST, k] * reach * reach - nodes[BEND, k] * turned
+        plain += weight
+        first += weight * once
+        second += weight * twice
+        slope_first += weight * (once * nodes[SLOPE, k] + fall)
+        slope_second += weight * (twice * nodes[SLOPE, k] + 2.0 * once * fall + bent)
+        steep += weight * nodes[STEEP, k]
+        square = nodes[SLOPE, k] * nodes[SLOPE, k]
+        bent = 2.0 * (fall * fall + nodes[SLOPE, k] * bent)
+        fall *= 2.0 * nodes[SLOPE, k]  # of the square, and its derivative
+        square_first += weight * (once * square + fall)
+        square_second += weight * (twice * square + 2.0 * once * fall + bent)
+        square_total += weight * nodes[STEEP, k] * nodes[STEEP, k]
+    sums[TOTAL] += plain
+    sums[FIRST] += first
+    sums[SECOND] += second
+    sums[SLOPE_FIRST] += slope_first
+    sums[SLOPE_SECOND] += slope_second
+    sums[STEEP_TOTAL] += steep
+    sums[SQUARE_FIRST] += square_first
+    sums[SQUARE_SECOND] += square_second
+    sums[SQUARE_TOTAL] += square_total
+
+
+@njit(**INNER)
+def _note_edge(sums, side, nodes, last, before):
+    square = SQUARE_LEFT if side == LEFT else SQUARE_RIGHT
+    sums[square] = nodes[WEIGHT, last] * nodes[STEEP, last] ** 2
+    sums[square + 1] = nodes[WEIGHT, before] * nodes[STEEP, before] ** 2
+    sums[side] = nodes[WEIGHT, last]
+    sums[side + 1] = nodes[WEIGHT, before]
+    sums[side + 2] = nodes[WEIGHT, last] * nodes[STEEP, last]
+    sums[side + 3] = nodes[WEIGHT, before] * nodes[STEEP, before]
+
+
+@njit(**INNER)
+def sweep(work, place, start, step, count, top, outermost):
+    """Add ``count`` nodes from t = start on; sets the power of two ``top`` if it is NaN.
+
+    ``outermost`` has bit 1 set if no node is further left, bit 2 if none is further right.
+    """
+    row, nodes, mills = work.row, work.nodes, work.mills
+    for begin in range(0, count, NODES):
+        left = count - begin
+        n = min(NODES, (left + 7) // 8 * 8)
+        place_nodes(work, place, n, start + step * begin, step)
+        evaluate(row, nodes, mills, n, 0.0, place.linear, place.curvature, place.single)
+        for k in range(left, n):  # there the integrand may be too far out to be computed
+            nodes[NUMERATOR, k] = 0.0
+            nodes[POWER, k] = nodes[POWER, 0]
+        if math.isnan(top):
+            top = nodes[POWER, 0]
+            for k in range(n):
+                top = max(top, nodes[POWER, k])
+        _fold(work, place, n, top)
+        if outermost & 1 and begin == 0:
+            _note_edge(work.sums, LEFT, nodes, 0, 1)
+        if outermost & 2:
+            _note_edge(work.sums, RIGHT, nodes, n - 1, n - 2)
+        if work.moments.shape[1]:
+            add_moments(row, nodes, mills, n, 0.0, place.single, work.moments)
+    return top

@@ -1,0 +1,156 @@
+"""Derivatives of a block of samples in the limits of one variable: ``mvnorth._cpu.pathwise``."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from mvnorth._cpu.genz import BLOCK, fill
+from mvnorth._scalar.exp_log import FAST, exp_parts, power_of_two
+from mvnorth._scalar.normal import Z_MAX, gauss_parts, interval_parts, mills
+
+SWEEP = 7  # arrays of BLOCK that a variable works in
+_INV_SQRT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
+_LEAST = -0.5 * Z_MAX**2  # exponent
+
+
+@njit(cache=True, nogil=True, fastmath=FAST | {"reassoc"}, error_model="numpy")
+def add_derivatives(share, g, stats, i):
+    """Add share * g to stats (3, d): the sum, the sum of absolute values, the largest of them."""
+    total = size = largest = 0.0
+    for s in range(BLOCK):
+        value = share[s] * g[s]
+        total += value
+        size += abs(value)
+    for s in range(BLOCK):
+        value = abs(share[s] * g[s])
+        largest = value if value > largest else largest
+    stats[0, i] += total
+    stats[1, i] += size
+    stats[2, i] = max(stats[2, i], largest)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def shares(weight, power, size, top, share):
+    """Weights over 2**top; 0 beyond the first ``size``."""
+    for s in range(BLOCK):
+        value = weight[s] * power_of_two(power[s] - top)
+        share[s] = value if s < size else 0.0
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def one_sided(acc, upper, u, y, y_bar, high_bar):
+    """high_bar of a variable without a lower limit."""
+    for s in range(BLOCK):
+        b = upper + acc[s]
+        f, k = exp_parts(max(0.5 * (y[s] - b) * (y[s] + b), _LEAST), 0.0)
+        high_bar[s] = mills(b) + y_bar[s] * (u[s] * f * power_of_two(k))
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def two_sided(low, high, u, y, y_bar, low_bar, high_bar):
+    """low_bar and high_bar of a variable between limits; 0 where there is nothing between.
+
+    One output a loop, or it is no vector code.
+    """
+    for s in range(BLOCK):
+        a = max(low[s], -Z_MAX)
+        b = min(high[s], Z_MAX)
+        _, width, k, sign = interval_parts(a, max(a, b))
+        f, k_high = gauss_parts(min(abs(b), Z_MAX))
+        density = f * power_of_two(k_high - k) * _INV_SQRT_2_PI / width
+        f, k_y = exp_parts(0.5 * (y[s] - b) * (y[s] + b), 0.0)
+        below = u[s] if sign > 0.0 else 1.0 - u[s]  # share of the interval below y
+        value = density + y_bar[s] * (below * f * power_of_two(k_y))
+        high_bar[s] = value if width > 0.0 and b < Z_MAX else 0.0
+    for s in range(BLOCK):
+        a = max(low[s], -Z_MAX)
+        b = min(high[s], Z_MAX)
+        _, width, k, sign = interval_parts(a, max(a, b))
+        f, k_low = gauss_parts(min(abs(a), Z_MAX))
+        density = f * power_of_two(k_low - k) * _INV_SQRT_2_PI / width
+        f, k_y = exp_parts(0.5 * (y[s] - a) * (y[s] + a), 0.0)
+        above = 1.0 - u[s] if sign > 0.0 else u[s]
+        value = y_bar[s] * (above * f * power_of_two(k_y)) - density
+        low_bar[s] = value if width > 0.0 and a > -Z_MAX else 0.0
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _row_sum(acc, T_row, y, last):
+    """acc = -T_row[:last] @ y[:last], in the order of ``draw_variable``."""
+    fill(acc, 0.0)
+    for j in range(last):
+        t = T_row[j]
+        yj = y[j]
+        for s in range(BLOCK):
+            acc[s] -= t * yj[s]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _narrow(low, high, acc, lower, upper):
+    for s in range(BLOCK):
+        low[s] = max(low[s], lower + acc[s])
+        high[s] = min(high[s], upper + acc[s])
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _claim(limit, own, limit_bar, own_bar):
+    """own_bar = limit_bar where the row's own limit is the one that binds, of which it is taken."""
+    for s in range(BLOCK):
+        binds = own[s] == limit[s]
+        own_bar[s] = limit_bar[s] if binds else 0.0
+        limit_bar[s] = 0.0 if binds else limit_bar[s]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _claim_row(acc, lower, upper, low, high, low_bar, high_bar, own, row_low, row_high):
+    """Derivatives in the limits of one of the rows that narrow a variable."""
+    for s in range(BLOCK):
+        own[s] = lower + acc[s]
+    _claim(low, own, low_bar, row_low)
+    for s in range(BLOCK):
+        own[s] = upper + acc[s]
+    _claim(high, own, high_bar, row_high)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def add_limits(share, low_bar, high_bar, stats, i):
+    """Statistics of a two-sided row; leaves the derivative in both limits in ``low_bar``."""
+    add_derivatives(share, low_bar, stats[:, 0], i)
+    add_derivatives(share, high_bar, stats[:, 1], i)
+    for s in range(BLOCK):
+        low_bar[s] += high_bar[s]
+    add_derivatives(share, low_bar, stats[:, 2], i)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def tied_variable(T, lower, upper, attached, i, tied, share, sweep, acc, y, y_bar, stats):
+    """Variable i, which tied rows from ``tied`` on narrow; leaves its own row's in sweep[1].
+
+    ``acc`` is the sum of row i; the y_bar of earlier variables receive what tied rows give them.
+    """
+    u, low_bar, high_bar, low, high = sweep[0], sweep[1], sweep[2], sweep[3], sweep[4]
+    extra, own = sweep[5], sweep[6]
+    row_low, row_high = np.empty(BLOCK), np.empty(BLOCK)
+    fill(low, -np.inf)
+    fill(high, np.inf)
+    _narrow(low, high, acc, lower[i], upper[i])
+    r = tied
+    while r < lower.size and attached[r] == i:
+        _row_sum(extra, T[r], y, i)
+        _narrow(low, high, extra, lower[r], upper[r])
+        r += 1
+    two_sided(low, high, u, y[i], y_bar[i], low_bar, high_bar)
+    for k in range(r - 1, tied - 1, -1):
+        _row_sum(extra, T[k], y, i)
+        _claim_row(
+            extra, lower[k], upper[k], low, high, low_bar, high_bar, own, row_low, row_high
+        )  # fmt: skip
+        add_limits(share, row_low, row_high, stats, k)
+        for j in range(i):
+            for s in range(BLOCK):
+                y_bar[j, s] -= T[k, j] * row_low[s]
+    _claim_row(acc, lower[i], upper[i], low, high, low_bar, high_bar, own, row_low, row_high)
+    add_limits(share, row_low, row_high, stats, i)
+    for s in range(BLOCK):
+        low_bar[s] = row_low[s]

@@ -1,0 +1,91 @@
+"""Derivatives for Sigma = diag(c) + v v^T by differentiating the Genz estimate itself.
+
+The gradient is the exact one of the estimate, whatever its error: for given points log P is a
+smooth function of m, c and v as long as their order does not change, and with the weights
+p_k = prod_i Phi(b_ik)
+
+    grad log P = sum_k p_k grad log p_k / sum_k p_k.
+
+All of m, c and v cost one reverse sweep, O(d) a point.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from mvnorth._cpu.structured_pathwise import structured_pathwise_sums
+from mvnorth._derivatives.lattice_means import LatticeMeans, Sums, of_size, quotients
+from mvnorth._linalg.one_factor import running_sums
+from mvnorth._methods import structured
+from mvnorth._methods.lattice_rule import CORNER, REPLICATES, Points
+from mvnorth._problem import Budget, Estimate, OneFactorProblems, Slopes, in_chunks
+
+_NAMES = ("m", "c", "v")
+_CHUNK = 2**22  # entries of the kernel's statistics at a time: 32 MB
+_PARTS = 4  # parts of the points at a time
+
+
+def solve(problems: OneFactorProblems, budget: Budget, seed: int, wrt: tuple[str, ...]) -> Estimate:
+    """Probabilities as ``structured.solve`` gives them, and their slopes in those of "m", "c", "v".
+
+    problems : with upper limits alone, which are m, > -inf
+    """
+    chunk = max(1, _CHUNK // (9 * _PARTS * REPLICATES * problems.d))
+    return in_chunks(problems, chunk, lambda some: _solve(some, budget, seed, wrt))
+
+
+def _solve(
+    problems: OneFactorProblems, budget: Budget, seed: int, wrt: tuple[str, ...]
+) -> Estimate:
+    system = structured.System.of(problems)
+    c, v = system.c, system.v
+    s, before = running_sums(c, v)
+    root = np.sqrt(c) * np.sqrt(s) * np.sqrt(before)
+    recursion = np.stack([1 / s, v * v / c, 1 / system.diag, 1 / root, 2 * v / c], axis=1)
+    means = LatticeMeans()
+
+    def weigh(rows: np.ndarray, points: Points) -> np.ndarray:
+        def sums(some: Points) -> tuple[np.ndarray, Sums]:
+            items = rows.size * len(some.shifts) * some.start.size
+            stats = np.empty((items, 3, 3, problems.d))
+            arguments = (*system.kernel_arguments, recursion, stats)
+            kernel = partial(structured_pathwise_sums, *arguments)
+            logs = some.log_sums(kernel, rows, problems.d * 2e-8)
+            return logs, Sums.of_parts(logs, stats)
+
+        return means.collect(sums, rows, points, _PARTS)
+
+    estimate = structured.estimate(problems, system, weigh, budget, seed)
+    value, spread = quotients(means.sums, means.share)
+    missed = of_size(*means.unseen(estimate.n, np.full(problems.size, CORNER)))
+    scale = np.stack([1 / system.diag, 1 / c, np.ones_like(c)], axis=1)
+    value = value * scale
+    error = (spread + missed) * scale + _missed_by_all(system, missed[:, 0])
+    error += np.finfo(float).tiny  # for what underflows
+    error[np.isinf(estimate.rel_error)] = np.inf
+    back = np.argsort(system.order, axis=1)[:, None]
+    value, error = (np.take_along_axis(a, back, axis=2) for a in (value, error))
+    slopes = Slopes(
+        {name: value[:, k] for k, name in enumerate(_NAMES)},
+        {name: error[:, k] for k, name in enumerate(_NAMES)},
+    )
+    return replace(estimate, slopes=slopes.only(wrt))
+
+
+def _missed_by_all(system: structured.System, missed: np.ndarray) -> np.ndarray:
+    """What all points may have missed of the derivatives in c and v, (B, 3 names, d).
+
+    All derivatives in coordinate i are integrals over the face t_i = 0, where those in c_i and
+    v_i are about m_i / (2 Sigma_ii) and v_i m_i / Sigma_ii times the one in m_i.  Only the latter
+    is not overlaid with what other coordinates contribute, so it tells whether the face was seen.
+
+    Parameters
+    ----------
+    missed : (B, d) of the derivative in m_i L_ii
+    """
+    m_bar = missed / system.diag
+    m = np.where(np.isinf(system.upper), 0.0, np.abs(system.upper) * system.diag)
+    multiple = m / (system.c + system.v**2)
+    times = (np.zeros_like(m), 0.5 * multiple, np.abs(system.v) * multiple)
+    return np.stack([of_size(m_bar, each) for each in times], axis=1)

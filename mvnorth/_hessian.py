@@ -1,0 +1,89 @@
+"""Second derivatives, of one-factor problems: check, run, wrap."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mvnorth import _checks
+from mvnorth._problem import OneFactorProblems
+from mvnorth._run import with_one_factor
+from mvnorth.covariance import OneFactor
+
+
+def _one_factor_problems(
+    m: ArrayLike, L: ArrayLike | OneFactor
+) -> tuple[OneFactorProblems, tuple[int, ...]]:
+    problems, shape = _checks.orthant_problems(m, L)
+    _checks.differentiable(problems)
+    if not isinstance(problems, OneFactorProblems):
+        rows, found = with_one_factor(problems)
+        if found is None or not rows.all():
+            raise ValueError(
+                "second derivatives need a covariance diag(c) + v v^T: give a OneFactor(c, v), or "
+                "a factor L of such a matrix in which no c is close to zero, and of v all or none; "
+                "for others grad_cov of orthant_grad is half the matrix of second derivatives"
+            )
+        # The rows of L were scaled; undo that, so that derivatives are those in m.
+        scale = problems.scale
+        problems = OneFactorProblems(
+            found.lower, found.upper * scale, found.c * scale**2, found.v * scale, found.rounding
+        )
+    return problems, shape
+
+
+def orthant_hessian(
+    m: ArrayLike,
+    L: ArrayLike | OneFactor,
+    vector: ArrayLike | None = None,
+    *,
+    log: bool = False,
+) -> Any:
+    """Second derivatives in m of the probability that all t ~ N(m, L L^T) are >= 0.
+
+    Parameters
+    ----------
+    m : array_like (..., d)
+        Means, > -inf.
+    L : OneFactor, or array_like (d, d) or (..., d, d)
+        The covariance diag(c) + v v^T, or a lower triangular factor of such a matrix.
+    vector : array_like (..., d), optional
+        Return the product of the Hessian with it, which costs no more than a gradient.
+    log : bool
+        Derivatives of the logarithm of the probability instead of the probability.
+
+    Returns
+    -------
+    ndarray (..., d, d), or (..., d) with ``vector``
+        As accurate as ``grad_c`` of ``orthant_grad``, without an error of its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mvnorth
+    >>> mvnorth.orthant_hessian(np.zeros(2), mvnorth.OneFactor.exact(3)).round(6)
+    array([[-0.045944,  0.091888],
+           [ 0.091888, -0.045944]])
+    """
+    from mvnorth._derivatives import one_factor
+    from mvnorth._methods import quadrature
+
+    problems, shape = _one_factor_problems(m, L)
+    problems = problems.double()
+    if vector is None:
+        product = one_factor.hessian(problems)
+    else:
+        vectors = _checks.like_rows("vector", vector, shape, problems.d)
+        product = quadrature.hessian_products(problems, vectors)
+    if not log:
+        found = quadrature.derivatives(problems, ("m",))
+        assert found.slopes is not None
+        gradient = found.slopes.value["m"]
+        prob = np.exp(found.log_prob)
+        if vector is None:
+            product += gradient[:, :, None] * gradient[:, None, :]
+            product *= prob[:, None, None]
+        else:
+            product += gradient * np.sum(gradient * vectors, axis=1, keepdims=True)
+            product *= prob[:, None]
+    return product.reshape(*shape, *product.shape[1:])

@@ -1,0 +1,212 @@
+"""Derivatives are within their errors: all methods agree, and what no point saw is not claimed."""
+
+import math
+import warnings
+
+import mpmath
+import numpy as np
+import pytest
+from gradients import LIMITS, compare, covariance, random_limits
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+import mvnorth
+from validation.problems import problems, reference_gradient
+
+INF = math.inf
+
+
+def gradient(problem, names, method, **options):
+    limits = (problem.lower, problem.upper, 0.0, problem.cov)
+    return mvnorth.box_grad(*limits, wrt=names, method=method, log=True, **options)
+
+
+def agreement(most, names, methods, **options):
+    """Share of the entries, over the table, in which a method leaves the errors of "auto"."""
+    outside = entries = 0
+    worst = []
+    for problem in problems():
+        if len(problem.lower) > most:
+            continue
+        auto = gradient(problem, names, "auto", **options)
+        for method in methods:
+            found = gradient(problem, names, method, **options)
+            beyond, count = compare(found, auto, names)
+            outside, entries = outside + beyond, entries + count
+            if beyond:
+                worst.append((problem.name, method, int(beyond), count))
+    return outside / entries, worst
+
+
+def test_methods_agree_on_the_table_in_limits():
+    share, worst = agreement(20, LIMITS, ("pathwise", "tilting"), n=4096)
+    assert share <= 0.01, worst
+
+
+def test_conditional_agrees_on_the_table_in_limits():
+    share, worst = agreement(9, LIMITS, ("conditional", "pinned"), n=4096)
+    assert share <= 0.01, worst
+
+
+def test_methods_agree_on_the_table_in_the_covariance():
+    share, worst = agreement(9, ("mean", "cov"), ("pathwise", "tilting"), n=4096)
+    assert share <= 0.01, worst
+    share, worst = agreement(5, ("cov",), ("conditional",), n=4096)
+    assert share <= 0.01, worst
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_methods_agree_on_the_whole_table(seed):
+    share, worst = agreement(100, (*LIMITS, "cov"), ("pathwise", "tilting"), n=8192, seed=seed)
+    assert share <= 0.01, worst
+    share, worst = agreement(20, LIMITS, ("conditional", "pinned"), n=8192, seed=seed)
+    assert share <= 0.01, worst
+
+
+@pytest.mark.parametrize("name", ["a_exch_d9", "a_exch_d99", "e_orth_d99", "f_onefac_d50"])
+def test_stored_gradients(name):
+    """Gradients of log P from 40 digits."""
+    (problem,) = (p for p in problems() if p.name == name)
+    truth = reference_gradient(name)
+    found = gradient(problem, ("upper",), "auto")
+    np.testing.assert_allclose(found.grad_upper, truth, rtol=1e-10)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_all_ways_agree_for_random_covariances(seed):
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(1, 13))
+    problem = (*random_limits(rng, d), rng.normal(size=d) / 3, covariance(rng, d))
+    log = bool(rng.integers(2))
+    options = {"n": 4096, "seed": seed, "log": log}
+    tilted = mvnorth.box_grad(*problem, wrt=(*LIMITS, "cov"), method="tilting", **options)
+    for method, names in (
+        ("auto", (*LIMITS, "cov")),
+        ("pathwise", (*LIMITS, "cov")),
+        ("conditional", (*LIMITS, "cov") if d <= 5 else LIMITS),
+        ("pinned", LIMITS),
+    ):
+        found = mvnorth.box_grad(*problem, wrt=names, method=method, **options)
+        # Each of the errors holds in 99 of 100 cases; doubled, in all of these.
+        assert compare(tilted, found, names, 2.0)[0] == 0, (method, seed)
+
+
+def test_errors_between_blocks_are_those_of_the_means():
+    """Half the product of two means' derivatives, each with its error."""
+    rng = np.random.default_rng(14)
+    cov = np.zeros((8, 8))
+    cov[:4, :4], cov[4:, 4:] = covariance(rng, 4), covariance(rng, 4)
+    found = mvnorth.cdf_grad(rng.normal(size=8), cov=cov, wrt=("mean", "cov"), log=True)
+    assert found.method == "tilting"
+    g, error = np.abs(found.grad_mean), found.grad_mean_error
+    expected = 0.5 * (np.outer(g, error) + np.outer(error, g) + np.outer(error, error))
+    np.testing.assert_allclose(found.grad_cov_error[:4, 4:], expected[:4, 4:], rtol=1e-6)
+    np.testing.assert_allclose(found.grad_cov[:4, 4:], 0.5 * np.outer(g, g)[:4, 4:], rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [8, 16, 32])
+def test_few_points_claim_nothing(n):
+    cov = covariance(np.random.default_rng(15), 4)
+    for method in ("pathwise", "tilting", "pinned"):
+        found = mvnorth.cdf_grad(np.full(4, 0.5), cov=cov, method=method, maxpts=n, log=True)
+        assert found.n < 64
+        assert (found.grad_x_error >= np.abs(found.grad_x)).all(), method
+
+
+def test_every_method_says_something():
+    """Errors that are infinite, or of the size of the derivatives, would make all others pass."""
+    rng = np.random.default_rng(10)
+    problem = (-1.5, rng.normal(0.7, 0.5, 5), 0.1, covariance(rng, 5))
+    for method in ("pathwise", "tilting", "conditional", "pinned"):
+        names = LIMITS if method == "pinned" else (*LIMITS, "cov")
+        found = mvnorth.box_grad(*problem, 2**14, wrt=names, method=method, log=True)
+        for name in names:
+            size = np.abs(getattr(found, f"grad_{name}")).max()
+            assert (getattr(found, f"grad_{name}_error") < 0.02 * size).all(), (method, name)
+
+
+@pytest.mark.parametrize("x", [3.0, 4.0, 5.0, 7.0])
+@pytest.mark.parametrize("method", ["pathwise", "tilting", "pinned"])
+def test_faces_that_no_point_has_seen(x, method):
+    """Far limits: a density of 1e-6 that all points miss must not be claimed to be zero."""
+    cov = 0.9 ** np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
+    for lower in (-x, -INF):
+        names = LIMITS if method == "pinned" else (*LIMITS, "cov")
+        exactly = mvnorth.box_grad(lower, x, 0.0, cov, wrt=names)
+        assert exactly.method == "markov"
+        found = mvnorth.box_grad(lower, x, 0.0, cov, wrt=names, method=method)
+        for name in names:
+            gap = np.abs(getattr(found, f"grad_{name}") - getattr(exactly, f"grad_{name}"))
+            bound = getattr(found, f"grad_{name}_error") + getattr(exactly, f"grad_{name}_error")
+            assert (gap <= bound).all(), name
+            assert np.isfinite(bound).all(), name
+
+
+@pytest.mark.parametrize("gap", [1e-5, 1e-8, 1e-11, 1e-13])
+def test_nearly_dependent_coordinates(gap):
+    """Two coordinates that differ by 1e-6 share a face; one of them may hide behind the other."""
+    cov = np.eye(4) * 0.6 + 0.4
+    cov[0, 1] = cov[1, 0] = 1.0 - gap
+    x = np.array([0.3, 0.3, 0.2, 0.1])
+    names = ("x", "cov")
+    judge = mvnorth.cdf_grad(x, cov=cov, wrt=names, log=True, method="conditional")
+    assert (judge.grad_x_error < 1e-2).all()
+    found = mvnorth.cdf_grad(x, cov=cov, wrt=names, log=True)
+    assert compare(found, judge, names)[0] == 0
+
+
+def test_narrow_boxes_whose_limits_were_rounded():
+    """What is lost when the mean is taken off a width of 1e-7 is in the errors."""
+    rng = np.random.default_rng(11)
+    for _ in range(50):
+        lower, mean = rng.uniform(-3.0, 3.0, 2)
+        upper = lower + 10 ** rng.uniform(-9.0, -6.0)
+        found = mvnorth.box_grad([lower], [upper], [mean], [[1.0]], log=True)
+        with mpmath.workdps(40):
+            a, b = mpmath.mpf(lower) - mpmath.mpf(mean), mpmath.mpf(upper) - mpmath.mpf(mean)
+            true = mpmath.npdf(b) / (mpmath.ncdf(b) - mpmath.ncdf(a))
+            wrong = abs(float(found.grad_upper[0] - true))
+        assert wrong <= found.grad_upper_error[0]
+        assert found.grad_upper_error[0] <= 1e-5 * found.grad_upper[0]
+    for method in ("pathwise", "tilting", "conditional"):
+        cov = covariance(rng, 4)
+        box = mvnorth.box_grad(1e-15, 2e-15, 0.1, cov, 1024, wrt="upper", method=method, log=True)
+        assert (np.abs(box.grad_upper - 1e15) <= box.grad_upper_error).all()
+
+
+def test_kinks_and_steps_have_no_derivative():
+    """Two equal coordinates with the same limit; a constant at its limit."""
+    for method in ("auto", "pathwise", "tilting", "conditional"):
+        ones = np.ones((2, 2))
+        found = mvnorth.box_grad(-1.0, 1.0, 0.0, ones, 512, wrt=(*LIMITS, "cov"), method=method)
+        for name in (*LIMITS, "cov"):
+            assert np.isinf(getattr(found, f"grad_{name}_error")).all(), (method, name)
+        apart = mvnorth.box_grad(-1.0, [1.0, 1.5], 0.0, ones, 512, wrt="upper", method=method)
+        np.testing.assert_allclose(apart.grad_upper, [norm.pdf(1.0), 0.0], atol=1e-12)
+        assert np.isfinite(apart.grad_upper_error).all()
+        step = mvnorth.box_grad(
+            -INF, [1.0, 0.0], 0.0, np.diag([1.0, 0.0]), wrt="upper", method=method
+        )
+        assert np.isinf(step.grad_upper_error[1]), method
+        assert step.grad_upper_error[0] < 1e-3
+    L = np.array([[1.0, 0.0], [1.0, 0.0]])
+    assert np.isinf(
+        mvnorth.orthant_grad([0.3, 0.3], L, wrt="L").grad_L_error[np.tril_indices(2)]
+    ).all()
+
+
+def test_scales_beyond_all_numbers():
+    for scale in (1e-170, 1e-155, 1e150):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = mvnorth.orthant_grad(
+                np.full(3, 0.3 * scale), scale * np.eye(3), wrt=("m", "L", "cov"), log=True
+            )
+        for name in ("m", "L", "cov"):
+            value, error = getattr(found, f"grad_{name}"), getattr(found, f"grad_{name}_error")
+            assert not np.isnan(value).any()
+            assert not np.isnan(error).any()
+            assert np.isinf(error[np.isinf(value)]).all()

@@ -1,0 +1,262 @@
+"""Derivatives by pinned variables: the estimate's own points, within the stated errors."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import log_ndtr, ndtr, ndtri
+
+from mvnorth import _run
+from mvnorth._cpu.pinned import pinned_sums
+from mvnorth._derivatives import conditional, pinned
+from mvnorth._methods import genz, quadrature
+from mvnorth._problem import Budget, OneFactorProblems, Problems, Tolerance
+
+INF = math.inf
+NAMES = ("lower", "upper", "mean")
+EPS = np.finfo(float).eps
+
+
+def boxes(lower, upper, factor):
+    lower, upper = (np.atleast_2d(np.array(a, dtype=float)) for a in (lower, upper))
+    factor = np.array(factor, dtype=float)
+    factor = factor if factor.ndim == 3 else factor[None]
+    singular = 8 * lower.shape[1] * EPS
+    return Problems(lower, upper, factor, np.zeros(len(lower)), singular, np.ones(factor.shape[:2]))
+
+
+def fixed(n):
+    return Budget(n, n, Tolerance(0.0, 0.0))
+
+
+def random_boxes(rng, size, d):
+    """Limits of all kinds, none at all among them; a factor each."""
+    lower = np.where(rng.random((size, d)) < 0.4, -INF, rng.normal(-1.0, 0.7, (size, d)))
+    upper = np.where(rng.random((size, d)) < 0.2, INF, rng.normal(1.0, 0.7, (size, d)))
+    upper = np.maximum(upper, np.where(np.isfinite(lower), lower + 0.1, upper))
+    return boxes(lower, upper, rng.normal(size=(size, d, d)) + np.eye(d))
+
+
+@pytest.mark.parametrize(
+    "budget", [fixed(5), fixed(64), fixed(3000), Budget(None, 2**15, Tolerance(1e-3, 0.0))]
+)
+@pytest.mark.parametrize("d", [1, 3, 18])
+def test_the_estimate_is_that_of_the_value(budget, d):
+    problems = random_boxes(np.random.default_rng(d), 4, d)
+    found = pinned.solve(problems, budget, 9, NAMES)
+    expected = genz.solve(problems, budget, 9)
+    assert found.log_prob.tobytes() == expected.log_prob.tobytes()
+    assert found.rel_error.tobytes() == expected.rel_error.tobytes()
+    assert found.n.tolist() == expected.n.tolist()
+
+
+def naive_faces(T, lower, upper, u):
+    """Sums of weights with every variable pinned to its limits (d, 2), one sample at a time."""
+    d = lower.size
+    sums = np.zeros((d, 2))
+    for point in u:
+        for i in range(d):
+            for side, limit in enumerate((lower[i], upper[i])):
+                y, weight = np.zeros(d), float(np.isfinite(limit))
+                for k in range(d if weight else 0):
+                    a, b = (x[k] - T[k, :k] @ y[:k] for x in (lower, upper))
+                    if k == i:
+                        y[k] = limit - T[k, :k] @ y[:k]
+                        weight *= math.exp(-0.5 * y[k] ** 2) / math.sqrt(2.0 * math.pi)
+                    else:
+                        weight *= ndtr(b) - ndtr(a)
+                        mirrored = -INF < -b < a  # u counts from the smaller tail
+                        end = ndtr(-b if mirrored else a)
+                        y[k] = ndtri(end + point[k] * (ndtr(b) - ndtr(a)))
+                        y[k] *= -1.0 if mirrored else 1.0
+                sums[i, side] += weight
+    return sums
+
+
+def test_sums_are_those_of_the_naive_recursion():
+    rng = np.random.default_rng(1)
+    d, points = 21, 5  # more than one panel of rows, with tiles in them
+    T = np.zeros((1, 32, 32))
+    T[0, :d, :d] = np.tril(rng.normal(0.0, 0.5, (d, d)), -1)
+    upper = rng.normal(0.5, 1.0, (1, d))
+    lower = np.where(rng.random(d) < 0.5, -INF, upper - 1.0)
+    z, shifts = rng.random(d), rng.random((1, d))
+    nothing, attached = np.zeros((1, d)), np.zeros((1, d), dtype=np.int64)
+    faces, out = np.empty((1, d, 2, 2)), np.empty((1, 2))
+    pinned_sums(
+        T, lower, upper, np.array([d]), attached, nothing, nothing, faces, np.array([0]), z, shifts,
+        np.array([0]), 1, points, out, 0, 1,
+    )  # fmt: skip
+    x = (np.arange(points)[:, None] * z + shifts) % 1.0
+    expected = naive_faces(T[0, :d, :d], lower[0], upper[0], 1.0 - np.abs(2.0 * x - 1.0))
+    np.testing.assert_allclose(np.exp(faces[0, :, :, 0]), expected, rtol=1e-9)
+
+
+def random_one_factor(rng, kind):
+    d = int(rng.integers(1, 10))
+    c, v = np.exp(rng.normal(size=d)), rng.normal(size=d) * np.exp(rng.normal(0.0, 0.7))
+    m = rng.normal(rng.normal(0.5, 2.0), 1.5, size=d)
+    if kind == "tail":
+        m -= rng.uniform(2.0, 5.0)
+    if kind == "sure":
+        m = np.abs(m) + rng.uniform(2.0, 5.0)
+    if kind == "steep":
+        c *= 0.01
+    lower = np.full((1, d), -INF)
+    return OneFactorProblems(lower, m[None], c[None], v[None], np.zeros(1))
+
+
+def share_outside(kind, problems, n):
+    rng = np.random.default_rng(len(kind))
+    outside = entries = 0
+    for seed in range(problems):
+        problem = random_one_factor(rng, kind)
+        truth = quadrature.derivatives(problem, ("m",)).slopes
+        dense = problem.dense()
+        mirror = rng.random(problem.d) < 0.3  # coordinates with lower limits instead
+        sign = np.where(mirror, -1.0, 1.0)
+        lower = np.where(mirror, -problem.upper, -INF)
+        upper = np.where(mirror, INF, problem.upper)
+        mirrored = boxes(lower, upper, sign[:, None] * dense.factor[0])
+        found = pinned.solve(mirrored, fixed(n), seed, NAMES).slopes
+        expected = {
+            "mean": -sign * truth.value["m"],
+            "lower": np.where(mirror, -truth.value["m"], 0),
+        }
+        expected["upper"] = np.where(mirror, 0, truth.value["m"])
+        for name in NAMES:
+            gap = np.abs(found.value[name] - expected[name])
+            outside += np.sum(gap > found.error[name] + truth.error["m"])
+            entries += problem.d
+    return outside / entries
+
+
+@pytest.mark.parametrize("kind", ["ordinary", "tail", "sure", "steep"])
+def test_sample_is_inside_the_stated_errors(kind):
+    assert share_outside(kind, 40, 1024) <= 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [1024, 8192])
+def test_inside_the_stated_errors(n):
+    shares = [share_outside(kind, 300, n) for kind in ("ordinary", "tail", "sure", "steep")]
+    assert np.mean(shares) <= 0.01
+
+
+def test_errors_shrink_with_points():
+    d = 9
+    problems = boxes(np.full(d, -INF), np.linspace(-0.5, 1.5, d), np.linalg.cholesky(np.eye(d) + 1))
+    few, many = (pinned.solve(problems, fixed(n), 0, NAMES).slopes for n in (256, 2**15))
+    assert np.all(many.error["upper"] < 0.1 * few.error["upper"])
+    assert np.all(many.error["upper"] < 1e-2 * many.value["upper"])
+
+
+@pytest.mark.parametrize("d", [4, 6, 8])
+def test_agrees_with_conditional_derivatives(d):
+    problems = random_boxes(np.random.default_rng(d), 3, d)
+    budget = Budget(None, 2**16, Tolerance(1e-5, 0.0))
+
+    def run(p):
+        return _run.run(p, budget, "auto", 1)[0]
+
+    first = conditional.slopes(problems, NAMES, run(problems), run)
+    second = pinned.solve(problems, fixed(2**15), 0, NAMES).slopes
+    for name in NAMES:
+        gap = np.abs(first.value[name] - second.value[name])
+        assert np.all(gap <= first.error[name] + second.error[name])
+        # Of a face that hardly a point saw nothing is known; of others, enough to tell.
+        assert np.mean(second.error[name] <= 0.01 * np.abs(second.value[name]).max()) > 0.9
+
+
+def test_the_mirror_image_has_the_mirrored_derivatives():
+    rng = np.random.default_rng(2)
+    upper, A = rng.normal(0.5, 1.0, 5), rng.normal(size=(5, 5)) + 3.0 * np.eye(5)
+    found = pinned.solve(boxes(np.full(5, -INF), upper, A), fixed(2048), 0, NAMES).slopes
+    image = pinned.solve(boxes(-upper, np.full(5, INF), A), fixed(2048), 0, NAMES).slopes
+    assert np.isfinite(found.error["upper"]).all()
+    np.testing.assert_allclose(image.value["lower"], -found.value["upper"], rtol=1e-12)
+    np.testing.assert_allclose(image.error["lower"], found.error["upper"], rtol=1e-6)
+    np.testing.assert_array_equal(image.value["mean"], -image.value["lower"])
+    for one in (image.value["upper"], image.error["upper"], found.value["lower"]):
+        assert not one.any()
+
+
+def test_independent_coordinates_are_exact():
+    upper = np.linspace(-3.0, 3.0, 20)
+    found = pinned.solve(
+        boxes(np.full(20, -INF), upper, np.diag(np.full(20, 2.0))), fixed(64), 0, NAMES
+    )
+    log_density = -0.5 * (upper / 2.0) ** 2 - 0.5 * math.log(2.0 * math.pi)
+    expected = np.exp(log_density - log_ndtr(upper / 2.0)) / 2.0
+    np.testing.assert_allclose(found.slopes.value["upper"][0], expected, rtol=1e-13)
+    assert np.all(found.slopes.error["upper"] < 1e-11)
+
+
+def test_where_the_probability_underflows():
+    rng = np.random.default_rng(0)
+    m, c, v = rng.normal(-30.0, 5.0, 20), np.exp(rng.normal(size=20)), rng.normal(size=20)
+    problem = OneFactorProblems(np.full((1, 20), -INF), m[None], c[None], v[None], np.zeros(1))
+    found = pinned.solve(problem.dense(), fixed(8192), 0, ("upper",))
+    assert found.log_prob[0] < -1000.0
+    truth = quadrature.derivatives(problem, ("m",)).slopes
+    value, error = found.slopes.value["upper"], found.slopes.error["upper"]
+    assert np.isfinite(value).all()
+    assert np.all(np.abs(value - truth.value["m"]) <= error + truth.error["m"])
+
+
+def test_what_is_not_known_is_not_claimed():
+    A = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+    tied = pinned.solve(boxes([-INF, -1.0, -INF], [0.5, INF, 1.0], A), fixed(1024), 0, NAMES).slopes
+    assert np.isinf(tied.error["mean"]).all()
+    assert tied.error["lower"][0].tolist() == [0.0, INF, 0.0]
+    assert not tied.value["mean"].any()
+    few = pinned.solve(boxes([-INF] * 2, [0.5, -0.3], np.eye(2) + 0.2), fixed(7), 0, NAMES).slopes
+    assert np.isinf(few.error["mean"]).all()
+    assert np.isfinite(few.value["mean"]).all()
+
+
+@pytest.mark.parametrize("n", [700, 2**14])
+def test_same_bits_for_any_threads_and_cuts_of_a_batch(whatever_the_threads, n):
+    problems = random_boxes(np.random.default_rng(1), 4, 7)
+
+    def numbers(problems):
+        slopes = pinned.solve(problems, fixed(n), 7, NAMES).slopes
+        parts = [of[name] for of in (slopes.value, slopes.error) for name in NAMES]
+        return np.concatenate(parts, axis=1)
+
+    together = whatever_the_threads(lambda: numbers(problems))
+    for k in range(problems.size):
+        alone = numbers(problems.take(slice(k, k + 1)))
+        assert alone[0].tobytes() == together[k].tobytes()
+
+
+def test_adaptive_slopes_are_those_of_all_points_used():
+    problems = random_boxes(np.random.default_rng(6), 3, 5)
+    found = pinned.solve(problems, Budget(None, 2**16, Tolerance(1e-3, 0.0)), 2, NAMES)
+    assert len(set(found.n.tolist())) > 1  # some rows were done before others
+    for k, n in enumerate(found.n.tolist()):
+        again = pinned.solve(problems.take(slice(k, k + 1)), fixed(n), 2, NAMES).slopes
+        for name in NAMES:
+            np.testing.assert_allclose(
+                found.slopes.value[name][k], again.value[name][0], rtol=1e-12
+            )
+            np.testing.assert_allclose(found.slopes.error[name][k], again.error[name][0], rtol=1e-6)
+
+
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(
+    coordinates=st.lists(
+        st.tuples(st.floats(-4.0, 4.0), st.floats(0.1, 5.0), st.floats(-3.0, 3.0)),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_any_small_orthant(coordinates):
+    m, c, v = (np.array([a]) for a in zip(*coordinates, strict=True))
+    problem = OneFactorProblems(np.full_like(m, -INF), m, c, v, np.zeros(1))
+    truth = quadrature.derivatives(problem, ("m",)).slopes
+    found = pinned.solve(problem.dense(), fixed(4096), 0, ("upper",)).slopes
+    gap = np.abs(found.value["upper"] - truth.value["m"])
+    assert np.all(gap <= found.error["upper"] + truth.error["m"])
