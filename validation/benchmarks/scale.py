@@ -9,7 +9,6 @@ of a (d, d) with a (d, samples) matrix.  The last columns compare whole calls by
 alternating runs, and by what can be cut between threads: T / (serial + (T - serial) / 2).
 """
 
-import resource
 import subprocess
 import sys
 import time
@@ -25,7 +24,15 @@ from mvnorth._cpu.genz import BLOCK, PANEL, genz_sums
 from mvnorth._linalg import cholesky, reorder_large
 from mvnorth._methods import lattice_rule, tilting
 from validation.benchmarks.kernel import floor
-from validation.benchmarks.timing import arguments, best_of, machine, print_table, progress, record
+from validation.benchmarks.timing import (
+    arguments,
+    best_of,
+    machine,
+    peak_kilobytes,
+    print_table,
+    progress,
+    record,
+)
 
 POINTS = dict.fromkeys((100, 500, 1000, 2000), 100_000)
 
@@ -50,7 +57,8 @@ def _phases(d: int, repeats: int) -> tuple[float, float, float]:
     """Seconds of reordering and saddle point, and nanoseconds a sample and dimension."""
     b, L = _problem(d)
     side = -(-d // PANEL) * PANEL
-    T, slope, curve = np.empty((1, side, side)), np.zeros((1, d)), np.zeros((1, d))
+    T = np.empty((1, side, side))
+    slope, curve, stretch, shift = np.zeros((4, 1, d))
     rank, attached = np.empty(1, dtype=np.int64), np.empty((1, d), dtype=np.int64)
     lower, upper = np.full((1, d), -np.inf), b[None].copy()
     origin = (np.empty_like(attached), np.empty((1, d)))
@@ -60,7 +68,8 @@ def _phases(d: int, repeats: int) -> tuple[float, float, float]:
         reorder_large.reorder_all(L[None], 1e-12, T, lower, upper, rank, attached, *origin)
 
     def tilt() -> None:
-        tilting.tilt(T.copy(), lower.copy(), upper.copy(), rank, attached, slope, curve, 1e-12)
+        copies = (T.copy(), lower.copy(), upper.copy())
+        tilting.tilt(*copies, rank, attached, slope, curve, stretch, shift, 1e-12)
 
     order()
     tilt()
@@ -126,7 +135,7 @@ def solve_once(d: int) -> None:
     """Solve the problem with few points and print the kilobytes this process has used."""
     b, L = _problem(d)
     mvnorth.orthant(b, L, n=1024, method="tilting")
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    print(peak_kilobytes())
 
 
 def main() -> None:

@@ -196,3 +196,12 @@ def record(path: Path | None, benchmark: str, results: list[dict[str, Any]]) -> 
     run = {"benchmark": benchmark, "time": now, "machine": machine(), "results": results}
     with path.open("a") as file:
         file.write(json.dumps(run) + "\n")
+
+
+def peak_kilobytes() -> int:
+    """The most memory this process has used, on Linux.
+
+    What ``resource`` says of a child is at least what its parent once used.
+    """
+    status = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in status if line.startswith("VmHWM")).split()[1])
