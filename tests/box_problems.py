@@ -31,6 +31,10 @@ def one_factor(lower, upper, c, v):
     return OneFactorProblems(lower, upper, c, v, np.zeros(len(upper)))
 
 
+def fixed_points(n):
+    return Budget(n, n, Tolerance(0.0, 0.0))
+
+
 def run(problems, rtol=1e-6, seed=0):
     return _run.run(problems, Budget(None, 2**18, Tolerance(rtol, 0.0)), "auto", seed)[0]
 

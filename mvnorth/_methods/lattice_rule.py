@@ -15,7 +15,7 @@ from scipy.special import stdtrit
 
 from mvnorth import qmc
 from mvnorth._cpu.genz import BLOCK
-from mvnorth._problem import Budget, Estimate, Tolerance
+from mvnorth._problem import Budget, Estimate
 from mvnorth._scalar.normal import Z_MAX
 from mvnorth._threads import run_items
 
@@ -30,7 +30,6 @@ HALVING = 0.7
 # Corners of the integrand that points may miss, in shares of a point: of a smooth one, and of one
 # with steps, which a row of the factor makes whose norm is above STEEP.
 CORNER, STEP_CORNER, STEEP = 0.1, 5.0, 20.0
-FIXED_POINTS = REPLICATES * 1024  # where nobody says how many and no tolerance decides
 PART = 2048  # points an item of work, fewer from d = 256 on: enough items for all threads
 
 
@@ -172,12 +171,6 @@ def corner_share(norm: np.ndarray) -> np.ndarray:
     """
     share = CORNER + STEP_CORNER * np.minimum(1.0, norm / STEEP) ** 2
     return np.asarray(np.where(norm > 0.0, share, 0.0))
-
-
-def fixed_points(n: int | None) -> Budget:
-    """The budget of exactly n points."""
-    points = FIXED_POINTS if n is None else n
-    return Budget(points, points, Tolerance(0.0, 0.0))
 
 
 def disclaim_beyond_reach(

@@ -1,4 +1,4 @@
-"""Problems given a coordinate, and derivatives by them: within their stated errors."""
+"""Derivatives by problems given a coordinate: within their stated errors."""
 
 import math
 
@@ -446,6 +446,3 @@ def test_numbers_of_any_size(coordinates, seed):
         for name in wanted:
             assert np.isfinite(found.value[name]).all()
             assert (found.error[name] >= 0.0).all()
-
-
-# Batches

@@ -8,6 +8,7 @@ from box_problems import (
     KINDS,
     boxes,
     covariance,
+    fixed_points,
     judge,
     one_factor,
     random_case,
@@ -21,7 +22,6 @@ from hypothesis import strategies as st
 from mvnorth import _threads
 from mvnorth._derivatives import conditional
 from mvnorth._methods import quadrature, structured
-from mvnorth._problem import Budget, Tolerance
 from validation.oracles.one_factor import one_factor_derivatives
 
 
@@ -71,7 +71,7 @@ def test_one_call_for_all_items():
 def test_the_structured_method_may_solve():
     upper, c, v = random_one_factor(np.random.default_rng(7), 6, "ordinary")
     problems = one_factor(np.full(6, -INF), upper, c, v)
-    budget = Budget(8192, 8192, Tolerance(0.0, 0.0))
+    budget = fixed_points(8192)
 
     def solve(p):
         return structured.solve(p, budget, 1)
@@ -91,7 +91,7 @@ def random_orthant(rng, kind):
 
 def by_structured_genz(problems, n, seed):
     def solve(p):
-        return structured.solve(p, Budget(n, n, Tolerance(0.0, 0.0)), seed)
+        return structured.solve(p, fixed_points(n), seed)
 
     return conditional.slopes(problems, ("upper",), solve(problems), solve)
 
@@ -158,10 +158,9 @@ def test_any_small_box(coordinates, seed):
         bound = first.error[name] + second.error[name]
         assert np.all(np.abs(first.value[name] - second.value[name]) <= bound)
     cov = covariance(dense)[0]
-    error = np.where(np.isfinite(first.error["cov"]), first.error["cov"], 0.0)
     if np.isfinite(first.error["cov"]).all():
         # P is the same for any unit of length.
         ends = [np.where(np.isfinite(a), a, 0.0) for a in (lower, upper)]
         total = 2.0 * np.sum(first.value["cov"][0] * cov)
         total += ends[0] @ first.value["lower"][0] + ends[1] @ first.value["upper"][0]
-        assert abs(total) <= 1e-12 + 2.0 * np.sum(error * np.abs(cov))
+        assert abs(total) <= 1e-12 + 2.0 * np.sum(first.error["cov"][0] * np.abs(cov))

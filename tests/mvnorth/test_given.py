@@ -155,6 +155,3 @@ def test_precisions_whatever_is_determined(singular):
     root, determined = given_the_others(np.stack([zeros, copies]), singular)
     np.testing.assert_allclose(root[:, kept] ** 2, [expected, expected], rtol=1e-9)
     assert determined.tolist() == [[False] * 6, [False, True, False, True, False, False]]
-
-
-# Derivatives with closed forms

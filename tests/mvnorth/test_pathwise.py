@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from box_problems import fixed_points
 from gradients import covariance, random_limits
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,6 @@ import mvnorth
 from mvnorth import OneFactor, _checks, qmc
 from mvnorth._derivatives import pathwise
 from mvnorth._methods import genz, tilting
-from mvnorth._methods.lattice_rule import fixed_points
 from mvnorth._problem import Budget, Tolerance
 
 INF = math.inf

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from box_problems import boxes, fixed_points
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_ndtr, ndtr, ndtri
@@ -12,23 +13,11 @@ from mvnorth import _run
 from mvnorth._cpu.pinned import pinned_sums
 from mvnorth._derivatives import conditional, pinned
 from mvnorth._methods import genz, quadrature
-from mvnorth._problem import Budget, OneFactorProblems, Problems, Tolerance
+from mvnorth._problem import Budget, OneFactorProblems, Tolerance
 
 INF = math.inf
 NAMES = ("lower", "upper", "mean")
 EPS = np.finfo(float).eps
-
-
-def boxes(lower, upper, factor):
-    lower, upper = (np.atleast_2d(np.array(a, dtype=float)) for a in (lower, upper))
-    factor = np.array(factor, dtype=float)
-    factor = factor if factor.ndim == 3 else factor[None]
-    singular = 8 * lower.shape[1] * EPS
-    return Problems(lower, upper, factor, np.zeros(len(lower)), singular, np.ones(factor.shape[:2]))
-
-
-def fixed(n):
-    return Budget(n, n, Tolerance(0.0, 0.0))
 
 
 def random_boxes(rng, size, d):
@@ -40,7 +29,8 @@ def random_boxes(rng, size, d):
 
 
 @pytest.mark.parametrize(
-    "budget", [fixed(5), fixed(64), fixed(3000), Budget(None, 2**15, Tolerance(1e-3, 0.0))]
+    "budget",
+    [*map(fixed_points, (5, 64, 3000)), Budget(None, 2**15, Tolerance(1e-3, 0.0))],
 )
 @pytest.mark.parametrize("d", [1, 3, 18])
 def test_the_estimate_is_that_of_the_value(budget, d):
@@ -120,7 +110,7 @@ def share_outside(kind, problems, n):
         lower = np.where(mirror, -problem.upper, -INF)
         upper = np.where(mirror, INF, problem.upper)
         mirrored = boxes(lower, upper, sign[:, None] * dense.factor[0])
-        found = pinned.solve(mirrored, fixed(n), seed, NAMES).slopes
+        found = pinned.solve(mirrored, fixed_points(n), seed, NAMES).slopes
         expected = {
             "mean": -sign * truth.value["m"],
             "lower": np.where(mirror, -truth.value["m"], 0),
@@ -148,7 +138,7 @@ def test_inside_the_stated_errors(n):
 def test_errors_shrink_with_points():
     d = 9
     problems = boxes(np.full(d, -INF), np.linspace(-0.5, 1.5, d), np.linalg.cholesky(np.eye(d) + 1))
-    few, many = (pinned.solve(problems, fixed(n), 0, NAMES).slopes for n in (256, 2**15))
+    few, many = (pinned.solve(problems, fixed_points(n), 0, NAMES).slopes for n in (256, 2**15))
     assert np.all(many.error["upper"] < 0.1 * few.error["upper"])
     assert np.all(many.error["upper"] < 1e-2 * many.value["upper"])
 
@@ -162,7 +152,7 @@ def test_agrees_with_conditional_derivatives(d):
         return _run.run(p, budget, "auto", 1)[0]
 
     first = conditional.slopes(problems, NAMES, run(problems), run)
-    second = pinned.solve(problems, fixed(2**15), 0, NAMES).slopes
+    second = pinned.solve(problems, fixed_points(2**15), 0, NAMES).slopes
     for name in NAMES:
         gap = np.abs(first.value[name] - second.value[name])
         assert np.all(gap <= first.error[name] + second.error[name])
@@ -173,8 +163,8 @@ def test_agrees_with_conditional_derivatives(d):
 def test_the_mirror_image_has_the_mirrored_derivatives():
     rng = np.random.default_rng(2)
     upper, A = rng.normal(0.5, 1.0, 5), rng.normal(size=(5, 5)) + 3.0 * np.eye(5)
-    found = pinned.solve(boxes(np.full(5, -INF), upper, A), fixed(2048), 0, NAMES).slopes
-    image = pinned.solve(boxes(-upper, np.full(5, INF), A), fixed(2048), 0, NAMES).slopes
+    found = pinned.solve(boxes(np.full(5, -INF), upper, A), fixed_points(2048), 0, NAMES).slopes
+    image = pinned.solve(boxes(-upper, np.full(5, INF), A), fixed_points(2048), 0, NAMES).slopes
     assert np.isfinite(found.error["upper"]).all()
     np.testing.assert_allclose(image.value["lower"], -found.value["upper"], rtol=1e-12)
     np.testing.assert_allclose(image.error["lower"], found.error["upper"], rtol=1e-6)
@@ -186,7 +176,7 @@ def test_the_mirror_image_has_the_mirrored_derivatives():
 def test_independent_coordinates_are_exact():
     upper = np.linspace(-3.0, 3.0, 20)
     found = pinned.solve(
-        boxes(np.full(20, -INF), upper, np.diag(np.full(20, 2.0))), fixed(64), 0, NAMES
+        boxes(np.full(20, -INF), upper, np.diag(np.full(20, 2.0))), fixed_points(64), 0, NAMES
     )
     log_density = -0.5 * (upper / 2.0) ** 2 - 0.5 * math.log(2.0 * math.pi)
     expected = np.exp(log_density - log_ndtr(upper / 2.0)) / 2.0
@@ -198,7 +188,7 @@ def test_where_the_probability_underflows():
     rng = np.random.default_rng(0)
     m, c, v = rng.normal(-30.0, 5.0, 20), np.exp(rng.normal(size=20)), rng.normal(size=20)
     problem = OneFactorProblems(np.full((1, 20), -INF), m[None], c[None], v[None], np.zeros(1))
-    found = pinned.solve(problem.dense(), fixed(8192), 0, ("upper",))
+    found = pinned.solve(problem.dense(), fixed_points(8192), 0, ("upper",))
     assert found.log_prob[0] < -1000.0
     truth = quadrature.derivatives(problem, ("m",)).slopes
     value, error = found.slopes.value["upper"], found.slopes.error["upper"]
@@ -208,11 +198,15 @@ def test_where_the_probability_underflows():
 
 def test_what_is_not_known_is_not_claimed():
     A = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
-    tied = pinned.solve(boxes([-INF, -1.0, -INF], [0.5, INF, 1.0], A), fixed(1024), 0, NAMES).slopes
+    tied = pinned.solve(
+        boxes([-INF, -1.0, -INF], [0.5, INF, 1.0], A), fixed_points(1024), 0, NAMES
+    ).slopes
     assert np.isinf(tied.error["mean"]).all()
     assert tied.error["lower"][0].tolist() == [0.0, INF, 0.0]
     assert not tied.value["mean"].any()
-    few = pinned.solve(boxes([-INF] * 2, [0.5, -0.3], np.eye(2) + 0.2), fixed(7), 0, NAMES).slopes
+    few = pinned.solve(
+        boxes([-INF] * 2, [0.5, -0.3], np.eye(2) + 0.2), fixed_points(7), 0, NAMES
+    ).slopes
     assert np.isinf(few.error["mean"]).all()
     assert np.isfinite(few.value["mean"]).all()
 
@@ -222,7 +216,7 @@ def test_same_bits_for_any_threads_and_cuts_of_a_batch(whatever_the_threads, n):
     problems = random_boxes(np.random.default_rng(1), 4, 7)
 
     def numbers(problems):
-        slopes = pinned.solve(problems, fixed(n), 7, NAMES).slopes
+        slopes = pinned.solve(problems, fixed_points(n), 7, NAMES).slopes
         parts = [of[name] for of in (slopes.value, slopes.error) for name in NAMES]
         return np.concatenate(parts, axis=1)
 
@@ -237,7 +231,7 @@ def test_adaptive_slopes_are_those_of_all_points_used():
     found = pinned.solve(problems, Budget(None, 2**16, Tolerance(1e-3, 0.0)), 2, NAMES)
     assert len(set(found.n.tolist())) > 1  # some rows were done before others
     for k, n in enumerate(found.n.tolist()):
-        again = pinned.solve(problems.take(slice(k, k + 1)), fixed(n), 2, NAMES).slopes
+        again = pinned.solve(problems.take(slice(k, k + 1)), fixed_points(n), 2, NAMES).slopes
         for name in NAMES:
             np.testing.assert_allclose(
                 found.slopes.value[name][k], again.value[name][0], rtol=1e-12
@@ -257,6 +251,6 @@ def test_any_small_orthant(coordinates):
     m, c, v = (np.array([a]) for a in zip(*coordinates, strict=True))
     problem = OneFactorProblems(np.full_like(m, -INF), m, c, v, np.zeros(1))
     truth = quadrature.derivatives(problem, ("m",)).slopes
-    found = pinned.solve(problem.dense(), fixed(4096), 0, ("upper",)).slopes
+    found = pinned.solve(problem.dense(), fixed_points(4096), 0, ("upper",)).slopes
     gap = np.abs(found.value["upper"] - truth.value["m"])
     assert np.all(gap <= found.error["upper"] + truth.error["m"])

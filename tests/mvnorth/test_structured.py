@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from box_problems import fixed_points
 from scipy.special import log_ndtr
 
 from mvnorth import _threads
 from mvnorth._linalg.one_factor import cholesky, dense_cholesky
 from mvnorth._methods import genz, structured
-from mvnorth._methods.lattice_rule import fixed_points
 from mvnorth._problem import Budget, OneFactorProblems, Problems, Tolerance
 from validation.oracles.one_dimension import one_factor_logprob
 
