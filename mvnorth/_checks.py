@@ -30,9 +30,11 @@ def _batch_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
 def _rows(array: np.ndarray, batch: tuple[int, ...], core: int) -> np.ndarray:
     """``array`` with its batch axes broadcast and flattened to one; ``core`` axes are kept."""
     shape = array.shape[array.ndim - core :]
-    rows = np.broadcast_to(array, batch + shape).reshape(math.prod(batch), *shape)
+    if array.shape != batch + shape:
+        array = np.broadcast_to(array, batch + shape)
+    rows = array.reshape(math.prod(batch), *shape)
     # Kernels are compiled for one memory layout: contiguous and not read-only.
-    return np.require(rows, requirements=["C", "W"])
+    return rows if rows.flags.carray else rows.copy()
 
 
 def _factor_rows(factor: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:

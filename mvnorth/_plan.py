@@ -16,7 +16,8 @@ from mvnorth._linalg.blocks import connected_blocks
 from mvnorth._problem import OneFactorProblems, Problems
 
 METHODS = ("auto", "closed_form", "genz", "markov", "quadrature", "tilting")
-SAMPLING = ("genz", "pinned", "tilting")  # "pinned" is another way to derivatives of "genz"
+# "pathwise" and "pinned" are "genz" with derivatives.
+SAMPLING = ("genz", "pathwise", "pinned", "tilting")
 CLOSED_FORM_MAX = 3
 
 
@@ -59,7 +60,6 @@ class Piece:
 def impossible(problems: Problems | OneFactorProblems) -> np.ndarray:
     """Rows whose probability is exactly 0: an empty interval, or a constant outside its limits."""
     empty = problems.lower == problems.upper  # includes both limits at the same infinity
-    empty |= (problems.lower == np.inf) | (problems.upper == -np.inf)
     if isinstance(problems, OneFactorProblems):
         return np.asarray(empty.any(axis=1))
     constant = ~problems.factor.any(axis=2)

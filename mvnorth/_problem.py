@@ -6,6 +6,8 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from mvnorth._linalg.bounds import times
+
 MAX_POINTS = 2**20  # where the tolerance decides and nobody said otherwise
 DRAW_REACH = 1e7  # deviations, beyond which numbers are too far apart for draws
 
@@ -158,11 +160,10 @@ class Budget:
 class Slopes:
     """Derivatives of log P by name, and bounds on their errors.
 
-    Of ``Problems`` they are those in "lower" and "upper" (B, d) limits; in "mean" (B, d), which
-    moves both limits the other way; in "cov" (B, d, d): the symmetric G with
-    d log P = sum_ij G_ij d Sigma_ij, over all i and j; and in "factor" (B, d, r): 2 G A for
-    Sigma = A A^T.  Of ``OneFactorProblems`` with upper limits alone they are those in "m", which
-    are these, in "c" and in "v", (B, d).
+    They are those in "lower" and "upper" (B, d) limits; in "mean" (B, d), which moves both limits
+    the other way; in "cov" (B, d, d): the symmetric G with d log P = sum_ij G_ij d Sigma_ij, over
+    all i and j; of ``Problems`` in "factor" (B, d, r): 2 G A for Sigma = A A^T; and of
+    ``OneFactorProblems`` in "c" and "v", (B, d).
 
     Attributes
     ----------
@@ -183,11 +184,43 @@ class Slopes:
         value, error = ({k: a[rows] for k, a in of.items()} for of in (self.value, self.error))
         return Slopes(value, error)
 
-    def replace(self, rows: np.ndarray, other: "Slopes", of_other: Any) -> None:
+    def replace(self, rows: np.ndarray, other: "Slopes", of_other: Any = slice(None)) -> None:
         """Take over ``other``'s rows ``of_other`` as the ``rows`` of these."""
         for name in self.value:
             self.value[name][rows] = other.value[name][of_other]
             self.error[name][rows] = other.error[name][of_other]
+
+    def add_parts(self, problems: "AnyProblems", wanted: Sequence[str]) -> None:
+        """From slopes in "cov" those in what it is made of: "factor", or "c" and "v"."""
+        value, error = self.value["cov"], self.error["cov"]
+        if isinstance(problems, Problems):
+            if "factor" in wanted:
+                matrix = 2.0 * problems.factor
+                self.value["factor"], self.error["factor"] = times(value, error, matrix)
+            return
+        if "c" in wanted:
+            for of in (self.value, self.error):
+                of["c"] = np.diagonal(of["cov"], axis1=1, axis2=2).copy()
+        if "v" in wanted:
+            vector = 2.0 * np.broadcast_to(problems.v, problems.upper.shape)[:, :, None]
+            product = times(value, error, vector)
+            self.value["v"], self.error["v"] = (a[:, :, 0] for a in product)
+
+    def clear_infinite(self, problems: "AnyProblems", rows: np.ndarray) -> None:
+        """Nothing depends on limits that are infinite, nor on coordinates without a finite one.
+
+        rows : (B,) bool, whose probability has derivatives
+        """
+        limits = {"lower": (problems.lower,), "upper": (problems.upper,)}
+        for name in self.value:
+            of_name = limits.get(name, (problems.lower, problems.upper))
+            nothing = np.logical_and.reduce([np.isinf(a) for a in of_name])
+            if nothing.any():
+                nothing &= rows[:, None]
+                for of in (self.value, self.error):
+                    of[name][nothing] = 0.0
+                    if name == "cov":
+                        np.swapaxes(of[name], 1, 2)[nothing] = 0.0
 
     def round(self, relative: np.ndarray) -> None:
         """Add a relative error, (B,)."""
@@ -197,6 +230,22 @@ class Slopes:
             self.error[name] += np.multiply(
                 of_rows, size, where=size > 0.0, out=np.zeros(size.shape)
             )
+
+    def store(self, dtype: np.dtype) -> None:
+        """Keep values in a precision; numbers too large for it leave nothing."""
+        for name, error in self.error.items():
+            value = self.value[name] = self.value[name].astype(dtype, copy=False)
+            lost = ~np.isfinite(value)
+            error[lost | np.isnan(error)], value[lost] = np.inf, 0.0
+            if dtype != np.float64:
+                error += np.where(error > 0.0, np.finfo(dtype).tiny, 0.0)
+                error += np.finfo(dtype).eps * np.abs(value, dtype=np.float64)
+
+    @classmethod
+    def of_columns(cls, names: Sequence[str], value: np.ndarray, error: np.ndarray) -> "Slopes":
+        """From (B, k, d), k the number of names."""
+        each = ({name: a[:, k] for k, name in enumerate(names)} for a in (value, error))
+        return Slopes(*each)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> "Slopes":
@@ -246,7 +295,7 @@ class Estimate:
         log_prob, rel_error, n = self.log_prob[rows], self.rel_error[rows], self.n[rows]
         return Estimate(log_prob, rel_error, n, self.log_bound[rows], slopes)
 
-    def replace(self, rows: np.ndarray, other: "Estimate", of_other: np.ndarray) -> None:
+    def replace(self, rows: np.ndarray, other: "Estimate", of_other: Any = slice(None)) -> None:
         """Take over ``other``'s rows ``of_other`` as this estimate's ``rows``."""
         self.log_prob[rows] = other.log_prob[of_other]
         self.rel_error[rows] = other.rel_error[of_other]
@@ -274,6 +323,11 @@ class Estimate:
             np.concatenate([p.log_bound for p in parts]),
             Slopes.concatenate(slopes) if slopes else None,
         )
+
+
+def in_covariance(wanted: Sequence[str]) -> bool:
+    """Whether some of these slopes are in the covariance or in what it is made of."""
+    return not {"cov", "factor", "c", "v"}.isdisjoint(wanted)
 
 
 _Kind = TypeVar("_Kind", Problems, OneFactorProblems)

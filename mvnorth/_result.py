@@ -245,7 +245,9 @@ def wrap_gradient(result: OrthantResult, slopes: Slopes, log: bool) -> OrthantGr
             with np.errstate(invalid="ignore"):
                 bound = p * (error * (1.0 + rel) + rel * np.abs(value))
             value = (p * value).astype(value.dtype)
-            bound += np.where(error > 0.0, np.finfo(np.float64).tiny, 0.0)  # for what underflows
+            stored = np.finfo(value.dtype)
+            bound += stored.eps * np.abs(value, dtype=np.float64)
+            bound += np.where(error > 0.0, stored.tiny, 0.0)  # for what underflows
             error = np.where(np.isnan(bound), np.inf, bound)
         arrays[f"grad_{name}"] = value.reshape(*shape, *value.shape[1:])
         arrays[f"grad_{name}_error"] = error.reshape(*shape, *value.shape[1:])

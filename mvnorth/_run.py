@@ -1,11 +1,12 @@
 """Carry out a plan: each block by its method, the blocks of a problem multiplied together."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
 from mvnorth import _plan
-from mvnorth._derivatives.blocks import add_factor, combine
+from mvnorth._derivatives.blocks import combine
 from mvnorth._linalg.one_factor import recognise
 from mvnorth._problem import (
     AnyProblems,
@@ -15,10 +16,13 @@ from mvnorth._problem import (
     Problems,
     Slopes,
     Tolerance,
+    in_covariance,
 )
 
 _ROUNDING = 1e-15
-_NAMES = (*_plan.METHODS, "pinned")
+_NAMES = tuple(dict.fromkeys((*_plan.METHODS, *_plan.SAMPLING)))
+# Coordinates from which on slopes in limits, c and v are not taken through a d x d matrix.
+_LARGE = 1024
 
 
 def run(
@@ -28,75 +32,95 @@ def run(
     seed: int,
     wanted: tuple[str, ...] = (),
 ) -> tuple[Estimate, np.ndarray]:
-    """Estimates of a batch, with slopes in what is ``wanted``, and the method's name for each row.
-
-    "pinned" is "genz" whose slopes are found in another way.
-    """
-    if "cov" in wanted or "factor" in wanted:
+    """Estimates of a batch, with slopes in what is ``wanted``, and names of methods row by row."""
+    if isinstance(problems, Problems) and in_covariance(wanted):
         wanted = tuple(dict.fromkeys((*wanted, "mean")))  # what blocks need to know of each other
-    size = problems.size
-    estimate = Estimate.unknown(problems, wanted)
-    estimate.log_prob[:], estimate.rel_error[:] = 0.0, _ROUNDING
-    slopes = estimate.slopes
-    used = np.zeros((len(_NAMES), size), dtype=bool)  # which methods each row took
     never = _plan.impossible(problems)
-    estimate.log_prob[never] = -np.inf
-    estimate.rel_error[never] = problems.rounding[never]  # 0 unless an interval was rounded away
     rest = np.flatnonzero(~never)
     if not rest.size:
-        return estimate, _labels(used)
-    estimate.rel_error[rest] += problems.rounding[rest]
-
-    def multiply(rows: np.ndarray, part: Estimate, names: np.ndarray) -> None:
-        estimate.log_prob[rows] += part.log_prob
-        estimate.rel_error[rows] += part.rel_error * (1.0 + estimate.rel_error[rows])
-        estimate.n[rows] += part.n
-        estimate.log_bound[rows] += part.log_bound
-        for k, name in enumerate(_NAMES):
-            used[k, rows] |= names == name
-
-    if isinstance(problems, OneFactorProblems):
-        part, names = _run_block(problems.take(rest), budget, method, seed, wanted)
-        multiply(rest, part, names)
-        if slopes is not None and part.slopes is not None:
-            slopes.replace(rest, part.slopes, np.arange(rest.size))
+        estimate, used = Estimate.unknown(problems, wanted), np.zeros(problems.size, dtype=np.int64)
+    elif isinstance(problems, OneFactorProblems):
+        estimate, used = _run_whole(problems, rest, budget, method, seed, wanted)
     else:
-        for piece in _plan.pieces(problems.take(rest), split=method not in _plan.SAMPLING):
-            rows = rest[piece.rows]
-            sampled = sum(_plan.may_be_sampled(block.size, method) for block in piece.blocks)
-            share = budget.divided(max(1, sampled))
-            parts: list[tuple[np.ndarray, Slopes]] = []
-            for block in piece.blocks:
-                factor = problems.take(rows, block, piece.same_zeros)
-                part, names = _run_block(factor, share, method, seed, wanted)
-                multiply(rows, part, names)
-                if part.slopes is not None:
-                    parts.append((block, part.slopes))
-            if slopes is not None:
-                slopes.replace(rows, combine(problems.take(rows), parts, wanted), slice(None))
+        estimate, used = _run_blocks(problems, rest, budget, method, seed, wanted)
     # A logarithm is known to rounding of its own size, which is relative to the probability.
-    estimate.rel_error[rest] += _ROUNDING * np.abs(estimate.log_prob[rest])
-    if slopes is not None:
-        slopes.round(4.0 * problems.rounding)  # one over a width, or its square
+    estimate.rel_error[:] += _ROUNDING * np.abs(estimate.log_prob)
+    if rest.size < problems.size:
+        estimate.log_prob[never] = -np.inf
+        estimate.rel_error[never] = problems.rounding[never]  # 0 unless it was rounded away
+    if estimate.slopes is not None:
+        if problems.rounding.any():
+            estimate.slopes.round(4.0 * problems.rounding)  # one over a width, or its square
+        estimate.slopes.clear_infinite(problems, estimate.log_prob > -np.inf)
     return estimate, _labels(used)
 
 
-def add_rounding(problems: AnyProblems, estimate: Estimate) -> None:
-    """What ``run`` adds to the errors of problems that are one block."""
-    first = _ROUNDING + problems.rounding
-    estimate.rel_error[:] = first + estimate.rel_error * (1.0 + first)
-    estimate.rel_error[:] += _ROUNDING * np.abs(estimate.log_prob)
+def _run_whole(
+    problems: OneFactorProblems,
+    rest: np.ndarray,
+    budget: Budget,
+    method: str,
+    seed: int,
+    wanted: tuple[str, ...],
+) -> tuple[Estimate, np.ndarray]:
+    """Estimates of the rows ``rest``, which are one block each, and the bits of their methods."""
+    some = problems if rest.size == problems.size else problems.take(rest)
+    part, methods = _run_block(some, budget, method, seed, wanted)
+    first = _ROUNDING + some.rounding
+    part.rel_error[:] = first + part.rel_error * (1.0 + first)
+    if some is problems:
+        return part, methods
+    estimate, used = Estimate.unknown(problems, wanted), np.zeros(problems.size, dtype=np.int64)
+    estimate.replace(rest, part)
+    used[rest] = methods
+    return estimate, used
+
+
+def _run_blocks(
+    problems: Problems,
+    rest: np.ndarray,
+    budget: Budget,
+    method: str,
+    seed: int,
+    wanted: tuple[str, ...],
+) -> tuple[Estimate, np.ndarray]:
+    """The same, put together from independent blocks."""
+    estimate = Estimate.unknown(problems, wanted)
+    estimate.log_prob[:], estimate.rel_error[:] = 0.0, _ROUNDING + problems.rounding
+    slopes = estimate.slopes
+    used = np.zeros(problems.size, dtype=np.int64)
+
+    for piece in _plan.pieces(problems.take(rest), split=method not in _plan.SAMPLING):
+        rows = rest[piece.rows]
+        sampled = sum(_plan.may_be_sampled(block.size, method) for block in piece.blocks)
+        share = budget.divided(max(1, sampled))
+        parts: list[tuple[np.ndarray, Slopes]] = []
+        for block in piece.blocks:
+            factor = problems.take(rows, block, piece.same_zeros)
+            part, methods = _run_block(factor, share, method, seed, wanted)
+            estimate.log_prob[rows] += part.log_prob
+            estimate.rel_error[rows] += part.rel_error * (1.0 + estimate.rel_error[rows])
+            estimate.n[rows] += part.n
+            estimate.log_bound[rows] += part.log_bound
+            used[rows] |= methods
+            if part.slopes is not None:
+                parts.append((block, part.slopes))
+        if slopes is not None:
+            slopes.replace(rows, combine(problems.take(rows), parts, wanted))
+    return estimate, used
+
+
+@cache
+def _label(bits: int) -> str:
+    return "+".join(name for k, name in enumerate(_NAMES) if bits >> k & 1) or "closed_form"
 
 
 def _labels(used: np.ndarray) -> np.ndarray:
-    """Names joined by "+" for each column of ``used`` (methods, rows)."""
-    codes = np.left_shift(1, np.arange(len(used))) @ used
-    found, which = np.unique(codes, return_inverse=True)
-    labels = [
-        "+".join(name for k, name in enumerate(_NAMES) if code >> k & 1) or "closed_form"
-        for code in found.tolist()
-    ]
-    return np.array(labels, dtype=str)[which.reshape(-1)]
+    """Names joined by "+" for bits (B,) of ``_NAMES``."""
+    if not (used != used[:1]).any():
+        return np.full(used.size, _label(int(used[0])) if used.size else "")
+    found, which = np.unique(used, return_inverse=True)
+    return np.array([_label(bits) for bits in found.tolist()])[which.reshape(-1)]
 
 
 def _run_block(
@@ -106,35 +130,40 @@ def _run_block(
     seed: int,
     wanted: tuple[str, ...],
 ) -> tuple[Estimate, np.ndarray]:
-    estimate = Estimate.unknown(problems, wanted)
-    used = np.empty(problems.size, dtype="<U24")
-    rows = np.arange(problems.size)
+    """Estimates of problems that do not fall apart, and the bits of the methods, (B,) of one."""
     factored = isinstance(problems, OneFactorProblems)
-    for name in _plan.attempts(problems.d, method, factored):
+    first, *others = _plan.attempts(problems.d, method, factored)
+    estimate = _attempt(first, problems, budget, seed, wanted)
+    if method == "quadrature" and not factored and np.isinf(estimate.rel_error).any():
+        raise ValueError(
+            "method='quadrature' takes covariances diag(c) + v v^T with c > 0, which this one "
+            "is not, or too close to a singular one to tell; use method='auto' or 'tilting'"
+        )
+    if method == "markov" and np.isinf(estimate.rel_error).any():
+        raise ValueError(
+            "method='markov' takes covariances whose inverse is tridiagonal in some order of "
+            "the coordinates, which this one's is not, or it is too close to singular to be "
+            "resolved; use method='auto' or 'tilting'"
+        )
+    used = np.full(problems.size, 1 << _NAMES.index(first))
+    for name in others:
+        rows = np.flatnonzero(~_settled(problems, estimate, budget.tolerance))
+        if not rows.size:
+            break
         part = _attempt(name, problems.take(rows), budget, seed, wanted)
-        if method == "quadrature" and not factored and np.isinf(part.rel_error).any():
-            raise ValueError(
-                "method='quadrature' takes covariances diag(c) + v v^T with c > 0, which this one "
-                "is not, or too close to a singular one to tell; use method='auto' or 'tilting'"
-            )
-        if method == "markov" and np.isinf(part.rel_error).any():
-            raise ValueError(
-                "method='markov' takes covariances whose inverse is tridiagonal in some order of "
-                "the coordinates, which this one's is not, or it is too close to singular to be "
-                "resolved; use method='auto' or 'tilting'"
-            )
-        better = part.rel_error <= estimate.rel_error[rows]
+        known = estimate.rel_error[rows]
+        better = part.rel_error < known
+        # Of two that know nothing the later one guesses better, if it guesses at all.
+        guess = np.isfinite(part.log_prob) | (part.log_prob == estimate.log_prob[rows])
+        better |= (part.rel_error == known) & guess
         bound = np.minimum(part.log_bound, estimate.log_bound[rows])
         estimate.replace(rows[better], part, better)
         estimate.log_bound[rows] = bound
-        used[rows[better]] = name
-        rows = rows[~settled(problems, estimate.take(rows), budget.tolerance)]
-        if not rows.size:
-            break
+        used[rows[better]] = 1 << _NAMES.index(name)
     return estimate, used
 
 
-def settled(problems: AnyProblems, estimate: Estimate, tolerance: Tolerance) -> np.ndarray:
+def _settled(problems: AnyProblems, estimate: Estimate, tolerance: Tolerance) -> np.ndarray:
     """Rows that need no other method: the tolerance is met, or the logarithm known to rounding."""
     rounding = 1e-14 if problems.upper.dtype == np.float64 else 1e-6
     with np.errstate(invalid="ignore"):
@@ -167,9 +196,13 @@ def _attempt(
             estimate = replace(estimate, slopes=found)
         return estimate
     if name == "markov":
+        if wanted:
+            from mvnorth._derivatives import markov as chains
+
+            return chains.solve(problems, wanted)
         from mvnorth._methods import markov
 
-        return markov.solve(problems, wanted)
+        return markov.solve(problems)
     if name in _plan.SAMPLING:
         return _sample(name, problems, budget, seed, wanted)
     if isinstance(problems, OneFactorProblems):
@@ -180,9 +213,8 @@ def _attempt(
         own = tuple(dict.fromkeys("cov" if name == "factor" else name for name in wanted))
         part = _integrate(factored, own)
         if "factor" in wanted and part.slopes is not None:
-            factor = problems.factor if len(problems.factor) == 1 else problems.factor[rows]
-            add_factor(part.slopes, factor)
-        estimate.replace(np.flatnonzero(rows), part, np.arange(factored.size))
+            part.slopes.add_parts(problems.take(rows), wanted)
+        estimate.replace(rows, part)
     return estimate
 
 
@@ -194,16 +226,12 @@ def _sample(
     wanted: tuple[str, ...],
 ) -> Estimate:
     tilted = name == "tilting"
-    if not wanted:
-        from mvnorth._methods import genz, structured
-
-        if isinstance(problems, OneFactorProblems):
-            return structured.solve(problems, budget, seed, tilted)
-        return genz.solve(problems, budget, seed, tilted)
     if isinstance(problems, OneFactorProblems):
-        estimate = _sample(name, problems, budget, seed, ())
-        found = _sample(name, problems.dense(), budget, seed, wanted)
-        return replace(estimate, slopes=found.slopes)
+        return _sample_one_factor(name, problems, budget, seed, wanted)
+    if not wanted:
+        from mvnorth._methods import genz
+
+        return genz.solve(problems, budget, seed, tilted)
     if name == "pinned":
         from mvnorth._derivatives import pinned
 
@@ -211,6 +239,44 @@ def _sample(
     from mvnorth._derivatives import pathwise
 
     return pathwise.solve(problems, budget, seed, wanted, tilted)
+
+
+def _sample_one_factor(
+    name: str, problems: OneFactorProblems, budget: Budget, seed: int, wanted: tuple[str, ...]
+) -> Estimate:
+    """Values from the structured recursion; slopes from it without a tilt, or from a matrix."""
+    from mvnorth._methods import structured
+
+    tilted = name == "tilting"
+    if not wanted:
+        return structured.solve(problems, budget, seed, tilted)
+    from mvnorth._derivatives import structured_pathwise
+    from mvnorth._methods import quadrature
+
+    def with_matrix(some: OneFactorProblems, names: tuple[str, ...] = wanted) -> Estimate:
+        own = tuple(dict.fromkeys("cov" if each in ("c", "v") else each for each in names))
+        slopes = _sample(name, some.dense(), budget, seed, own).slopes
+        assert slopes is not None
+        if "cov" in own:
+            slopes.add_parts(some, names)
+        return replace(structured.solve(some, budget, seed, tilted), slopes=slopes.only(names))
+
+    def without(some: OneFactorProblems) -> Estimate:
+        own = tuple(each for each in wanted if each != "cov")
+        estimate = structured_pathwise.solve(some, budget, seed, own)
+        slopes = estimate.slopes
+        assert slopes is not None
+        if "cov" in wanted:
+            more = with_matrix(some, ("cov",)).slopes
+            assert more is not None
+            slopes = Slopes({**slopes.value, **more.value}, {**slopes.error, **more.error})
+        if tilted:
+            estimate = structured.solve(some, budget, seed, tilted)
+        return replace(estimate, slopes=slopes)
+
+    direct = name == "pathwise" or (tilted and problems.d >= _LARGE)
+    direct &= wanted != ("cov",)
+    return quadrature.by_sides(problems, wanted, without if direct else with_matrix, with_matrix)
 
 
 def _integrate(problems: OneFactorProblems, wanted: tuple[str, ...]) -> Estimate:

@@ -4,30 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mvnorth._problem import Problems, Slopes
+from mvnorth._problem import Problems, Slopes, in_covariance
 
 _LIMITS = ("lower", "upper", "mean")
-_EPS = float(np.finfo(np.float64).eps)
-
-
-def times(
-    value: np.ndarray, error: np.ndarray, matrix: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """value @ matrix and a bound on its error, where some of the errors may be infinite."""
-    unknown = np.isinf(error)
-    size = np.abs(matrix)
-    rounding = 0.5 * _EPS * (matrix.shape[-2] + 2.0) * np.abs(value)
-    with np.errstate(over="ignore", invalid="ignore"):
-        product = value @ matrix
-        bound = (np.where(unknown, 0.0, error) + rounding) @ size
-    lost = unknown.any(axis=-1, keepdims=True) | ~np.isfinite(product)  # also what is times zero
-    return np.where(np.isfinite(product), product, 0.0), np.where(lost, np.inf, bound)
-
-
-def add_factor(slopes: Slopes, factor: np.ndarray) -> None:
-    """Slopes in "factor", 2 G A, from those in "cov"."""
-    value, error = slopes.value["cov"], slopes.error["cov"]
-    slopes.value["factor"], slopes.error["factor"] = times(value, error, 2.0 * factor)
 
 
 def combine(
@@ -62,12 +41,12 @@ def combine(
                 found.error[name][:, block] = np.where(lost, np.inf, found.error[name][:, block])
             found.value[name][place] = slopes.value[name]
             found.error[name][place] = slopes.error[name]
-    if len(parts) > 1 and ("cov" in wanted or "factor" in wanted):
-        _add_between(found, problems.factor, label)
+    if len(parts) > 1 and in_covariance(wanted):
+        _add_between(found, problems, label)
     return found
 
 
-def _add_between(found: Slopes, factor: np.ndarray, label: np.ndarray) -> None:
+def _add_between(found: Slopes, problems: Problems, label: np.ndarray) -> None:
     """Derivatives in the covariances of coordinates of different blocks."""
     g, error = found.value["mean"], found.error["mean"]
     apart = label[:, None] != label
@@ -77,7 +56,7 @@ def _add_between(found: Slopes, factor: np.ndarray, label: np.ndarray) -> None:
     bound += _product(error[:, :, None], (size + error)[:, None])
     bound = np.where(apart, 0.5 * bound, 0.0)
     between = Slopes({"cov": value}, {"cov": bound})
-    add_factor(between, factor)
+    between.add_parts(problems, tuple(found.value))
     for name in found.value.keys() & {"cov", "factor"}:
         found.value[name] += between.value[name]
         found.error[name] += between.error[name]

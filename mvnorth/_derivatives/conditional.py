@@ -17,16 +17,22 @@ All of it is computed in logarithms, so that P may underflow.  2d probabilities 
 coordinates give the derivatives in limits, and 2d(d - 1) of d - 2 those in the covariance.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mvnorth._derivatives.blocks import add_factor
 from mvnorth._derivatives.given import given_value
 from mvnorth._linalg.condition import given_the_others
-from mvnorth._problem import AnyProblems, Estimate, OneFactorProblems, Problems, Slopes
+from mvnorth._problem import (
+    AnyProblems,
+    Estimate,
+    OneFactorProblems,
+    Problems,
+    Slopes,
+    in_covariance,
+)
 
 _CHUNK = 2**21  # entries of the conditional problems at a time: 16 MB
 _LOG_2_PI = float(np.log(2.0 * np.pi))
@@ -37,9 +43,9 @@ Solve = Callable[[Any], Estimate]
 
 
 def slopes(
-    problems: AnyProblems, wanted: Sequence[str], estimate: Estimate, solve: Solve
+    problems: AnyProblems, wanted: tuple[str, ...], estimate: Estimate, solve: Solve
 ) -> Slopes:
-    """Derivatives of log P in ``wanted``: of "lower", "upper", "mean", "cov", "factor".
+    """Derivatives of log P in what is ``wanted``, see ``Slopes``.
 
     Errors are those of the probabilities, added up.  They are infinite where P is not
     differentiable or too close to it: where coordinates determine each other and their limits meet,
@@ -47,7 +53,6 @@ def slopes(
 
     Parameters
     ----------
-    problems : for ``OneFactorProblems`` without "factor"
     estimate : the probabilities of ``problems``
     solve : gives those of conditional problems, which are of the same type
     """
@@ -62,7 +67,7 @@ def slopes(
     unknown = (constant & (limits == 0.0)) | ~(estimate.log_prob > -np.inf)[:, None, None]
     face = np.zeros((size, d, 2))
     face_error = np.where(unknown, np.inf, 0.0)
-    second = "cov" in wanted or "factor" in wanted
+    second = in_covariance(wanted)
     G, G_error = np.zeros((2, size, d, d)) if second else np.zeros((2, size, 0, 0))
     regular = _regular(problems, active.any(axis=2)) if second else np.zeros(size, dtype=bool)
     rows, coordinates, sides = np.nonzero(active & ~unknown)
@@ -89,16 +94,14 @@ def slopes(
         "mean": face_error.sum(axis=2),
     }
     if second:
-        unknown_pairs = _either(unknown.any(axis=2)) | (
-            ~regular[:, None, None] & _both(active.any(axis=2))
-        )
-        G_error[unknown_pairs] = np.inf
+        lost, limited = unknown.any(axis=2), active.any(axis=2) & ~regular[:, None]
+        G_error[lost[:, :, None] | lost[:, None]] = np.inf
+        G_error[limited[:, :, None] & limited[:, None]] = np.inf
         _complete(problems, limits, face, face_error, G, G_error)
         value["cov"], bound["cov"] = G, G_error
     found = Slopes(value, bound)
-    if "factor" in wanted:
-        assert isinstance(problems, Problems)
-        add_factor(found, problems.factor)
+    if second:
+        found.add_parts(problems, wanted)
     return found.only(wanted)
 
 
@@ -134,7 +137,7 @@ def _regular(problems: AnyProblems, active: np.ndarray) -> np.ndarray:
     out = np.empty(len(active), dtype=bool)
     for k in range(0, len(active), chunk):
         part = slice(k, k + chunk)
-        factor = problems.factor if len(problems.factor) == 1 else problems.factor[part]
+        factor = problems.take(part).factor
         _, determined = given_the_others(factor * active[part, :, None], problems.singular)
         out[part] = ~determined.any(axis=1)
     return np.broadcast_to(out, problems.size)
@@ -208,16 +211,6 @@ def _pairs(
         with np.errstate(over="ignore", invalid="ignore"):
             error += conditional.rounding[item] * (1.0 + 2.0 * np.abs(own)) + _rounding(density)
         yield item, column + 1, density + log_prob, error, 2.0 * side - 1.0
-
-
-def _either(of_coordinate: np.ndarray) -> np.ndarray:
-    """(B, d, d) from (B, d)."""
-    return of_coordinate[:, :, None] | of_coordinate[:, None, :]
-
-
-def _both(of_coordinate: np.ndarray) -> np.ndarray:
-    """(B, d, d) from (B, d)."""
-    return of_coordinate[:, :, None] & of_coordinate[:, None, :]
 
 
 def _complete(

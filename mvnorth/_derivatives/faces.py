@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mvnorth._methods import genz
-from mvnorth._problem import Estimate
+from mvnorth._problem import Estimate, Slopes
 
 _NEAR = 4.0  # points near a face that are enough to have seen it
 _STEEP = 5.0  # entries of T: a limit that moves another coordinate's by so much hides it
@@ -25,6 +25,29 @@ def exponents_rounding(system: genz.System) -> np.ndarray:
     """Relative error of densities at the limits of rows of T far out in their tails, (B,)."""
     farthest = np.max(np.maximum(-system.upper, system.lower), axis=1, initial=0.0)
     return np.asarray(8.0 * float(np.finfo(np.float64).eps) * farthest**2)
+
+
+def limit_slopes(system: genz.System, value: np.ndarray, error: np.ndarray) -> Slopes:
+    """Slopes in limits and mean of the problems from those in the limits of the rows of T.
+
+    value, error : (B, 3, d) of lower, upper and both limits
+    """
+    scale = system.stretch / system.unit
+    turned = (scale < 0.0)[:, None]
+    back = np.argsort(system.order, axis=1)[:, None]
+
+    def mapped(a: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        a = np.where(turned, a[:, [1, 0, 2]], a) * scale[:, None]
+        return np.take_along_axis(a, back, axis=2)
+
+    values, errors = mapped(value, scale), mapped(error, np.abs(scale))
+    values[:, 2] *= -1.0
+    return Slopes.of_columns(("lower", "upper", "mean"), values, errors)
+
+
+def with_both(of_limits: np.ndarray) -> np.ndarray:
+    """(B, 3, d) of lower, upper and both limits, from (B, 2, d)."""
+    return np.concatenate([of_limits, of_limits.sum(axis=1, keepdims=True)], axis=1)
 
 
 @dataclass(frozen=True)
@@ -100,8 +123,4 @@ class Faces:
         below = np.tril(np.abs(base.T[:, :d, :d]), -1)
         moved = hidden.sum(axis=1, keepdims=True) @ (below * np.minimum(1.0, below / _STEEP))
         hidden = np.minimum(hidden + moved, most)
-
-        def with_both(a: np.ndarray) -> np.ndarray:
-            return np.concatenate([a, a.sum(axis=1, keepdims=True)], axis=1)
-
         return cls(with_both(most), with_both(alone), with_both(hidden))

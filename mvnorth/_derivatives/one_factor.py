@@ -7,7 +7,7 @@ Off the diagonal the matrix is one of posterior second moments, which are positi
 the derivative in c.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -22,30 +22,58 @@ from mvnorth._threads import run_items
 def solve(problems: OneFactorProblems, wanted: tuple[str, ...]) -> Estimate:
     """Log probabilities as ``quadrature.solve`` has them, and derivatives of them.
 
-    ``wanted`` names some of "lower", "upper", "mean", "cov".  Those of boxes come from conditional
-    problems, which have one factor too.
+    ``wanted`` names some of "lower", "upper", "mean", "cov", "c", "v".  Those of boxes come from
+    conditional problems, which have one factor too.
     """
-    two_sided = (np.isfinite(problems.lower) & np.isfinite(problems.upper)).any(axis=1)
-    if not two_sided.any():
-        return _one_sided(problems, wanted)
-    estimate = Estimate.unknown(problems, wanted)
-    rows = np.flatnonzero(~two_sided)
-    if rows.size:
-        estimate.replace(rows, _one_sided(problems.take(rows), wanted), np.arange(rows.size))
-    rows = np.flatnonzero(two_sided)
-    boxes = problems.take(rows)
-    part = quadrature.solve(boxes)
-    found = conditional.slopes(boxes, wanted, part, quadrature.solve)
-    estimate.replace(rows, replace(part, slopes=found), np.arange(rows.size))
-    return estimate
+
+    def boxes(some: OneFactorProblems) -> Estimate:
+        estimate = quadrature.solve_boxes(some)
+        return replace(
+            estimate, slopes=conditional.slopes(some, wanted, estimate, quadrature.solve)
+        )
+
+    return quadrature.by_sides(problems, wanted, lambda some: _one_sided(some, wanted), boxes)
+
+
+def mirrored_back(
+    problems: OneFactorProblems,
+    wanted: tuple[str, ...],
+    differentiate: Callable[[OneFactorProblems, tuple[str, ...]], Estimate],
+) -> Estimate:
+    """Derivatives where no coordinate has two limits, from those of mirrored problems, signed.
+
+    Parameters
+    ----------
+    wanted : some of "lower", "upper", "mean", "c", "v"
+    differentiate : gives estimates of problems with upper limits alone, which are m, with slopes in
+        some of "m", "c", "v"
+    """
+    names = tuple(name for name in ("m", "c", "v") if name in wanted or name == "m")
+    mirrored = quadrature.reflected(problems)
+    estimate = differentiate(mirrored, names)
+    slopes = estimate.slopes
+    assert slopes is not None
+    if mirrored is not problems:
+        below = np.isfinite(problems.lower)
+        for name in {"m", "v"} & slopes.value.keys():
+            np.negative(slopes.value[name], where=below, out=slopes.value[name])
+    found = Slopes({}, {})
+    for name in wanted:
+        own = name if name in names else "m"
+        value = slopes.value[own]
+        found.value[name] = -value if name == "mean" else value.copy()
+        found.error[name] = slopes.error[own].copy()
+    found.clear_infinite(problems, estimate.log_prob > -np.inf)
+    return replace(estimate, slopes=found)
 
 
 def hessian(problems: OneFactorProblems) -> np.ndarray:
     """The Hessian of log P in m, (B, d, d), of problems with upper limits alone, which are m.
 
-    As accurate as ``quadrature.hessian_products``, for the price of a few of these.
+    In double precision, as accurate as ``quadrature.hessian_products``, for the price
+    of a few of these.
     """
-    return _matrices(problems.double(), np.zeros(problems.size), False)[0]
+    return _matrices(problems, np.zeros(problems.size), False)[0]
 
 
 def _matrices(
@@ -67,37 +95,22 @@ def _matrices(
     return matrix, error
 
 
-def _one_sided(problems: OneFactorProblems, wanted: Iterable[str]) -> Estimate:
-    """Derivatives where no coordinate has two limits: those of the mirrored problems, signed."""
-    below, above = np.isfinite(problems.lower), np.isfinite(problems.upper)
-    sign = np.where(below, -1.0, 1.0).astype(problems.upper.dtype)
-    mirrored = quadrature.reflected(problems)
-    estimate = quadrature.derivatives(mirrored, ("m",))
-    found = estimate.slopes
-    assert found is not None
-    gradient, bound = sign * found.value["m"], found.error["m"]
-    known = {
-        "lower": lambda: (np.where(below, gradient, 0.0), np.where(below, bound, 0.0)),
-        "upper": lambda: (np.where(above, gradient, 0.0), np.where(above, bound, 0.0)),
-        "mean": lambda: (
-            np.where(below | above, -gradient, 0.0),
-            np.where(below | above, bound, 0.0),
-        ),
-        "cov": lambda: _covariance(mirrored, estimate, sign),
-    }
-    value, error = {}, {}
-    for name in wanted:
-        value[name], error[name] = known[name]()
-    return replace(estimate, slopes=Slopes(value, error))
+def _one_sided(problems: OneFactorProblems, wanted: tuple[str, ...]) -> Estimate:
+    own = tuple(name for name in wanted if name != "cov")
+    estimate = mirrored_back(problems, own, quadrature.derivatives)
+    if "cov" in wanted:
+        assert estimate.slopes is not None
+        found = _covariance(problems, estimate)
+        estimate.slopes.value["cov"], estimate.slopes.error["cov"] = found
+    return estimate
 
 
-def _covariance(
-    problems: OneFactorProblems, estimate: Estimate, sign: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _covariance(problems: OneFactorProblems, estimate: Estimate) -> tuple[np.ndarray, np.ndarray]:
     """The derivative in Sigma and bounds on its errors, (B, d, d) both."""
-    m = problems.upper
+    mirrored = quadrature.reflected(problems)
+    m = mirrored.upper
     from_input = 20.0 * quadrature.inherited(problems, estimate.log_prob)
-    grad, error = _matrices(problems, from_input, True)
+    grad, error = _matrices(mirrored, from_input, True)
     free = m == np.inf
     if free.any():  # nothing to differentiate
         without = free[:, :, None] | free[:, None, :]
@@ -107,6 +120,6 @@ def _covariance(
     worst = np.max(error, axis=(1, 2), initial=0.0)
     lost = ~(largest <= np.finfo(m.dtype).max) | ~(worst < np.inf) | np.isinf(estimate.rel_error)
     grad[lost], error[lost] = 0.0, np.inf
-    if (sign < 0.0).any():
-        grad *= sign[:, :, None] * sign[:, None, :]
+    below = np.isfinite(problems.lower)
+    np.negative(grad, where=below[:, :, None] != below[:, None], out=grad)
     return grad.astype(m.dtype, copy=False), error

@@ -26,12 +26,12 @@ from functools import partial
 import numpy as np
 
 from mvnorth._cpu.pathwise import pathwise_sums
-from mvnorth._derivatives.faces import Faces, exponents_rounding
+from mvnorth._derivatives.faces import Faces, exponents_rounding, limit_slopes
 from mvnorth._derivatives.lattice_means import LatticeMeans, Sums, of_size, quotients
 from mvnorth._linalg.product import padded
 from mvnorth._methods import genz
 from mvnorth._methods.lattice_rule import REPLICATES, Points
-from mvnorth._problem import Budget, Estimate, Problems, Slopes, in_chunks
+from mvnorth._problem import Budget, Estimate, Problems, Slopes, in_chunks, in_covariance
 
 _CHUNK = 2**22  # entries of the products at a time: 32 MB
 _PARTS, _LARGE = 4, 256  # parts of the points at a time, and the d from which on it is one
@@ -57,7 +57,7 @@ def _solve(
         system, tilt = base.tilted(problems.singular)
         rounding = np.expm1(np.minimum(tilt.rounding, 700.0))
     transposed = np.ascontiguousarray(np.swapaxes(system.T, 1, 2))
-    second = "cov" in wanted or "factor" in wanted
+    second = in_covariance(wanted)
     side = padded(d)
     means = LatticeMeans()
 
@@ -83,7 +83,7 @@ def _solve(
     rounding += exponents_rounding(system)
     bound = spread + missed + of_size(rounding[:, None, None], size)
     bound[_coinciding(base, problems.singular)] = np.inf
-    slopes = _limits(system, value, bound)
+    slopes = limit_slopes(system, value, bound)
     if second:
         _add_covariance(slopes, base, system, problems.factor, means, unseen[:, 2], faces, wanted)
     slopes.round(rounding)
@@ -113,28 +113,6 @@ def _coinciding(system: genz.System, singular: float) -> np.ndarray:
                 found[b, side, i] |= meets.any()
     found[:, 2] = found[:, 0] | found[:, 1]
     return found
-
-
-def _limits(system: genz.System, value: np.ndarray, error: np.ndarray) -> Slopes:
-    """Slopes in limits and mean from those in the limits of the rows of T.
-
-    value, error : (B, 3, d) of lower, upper and both limits
-    """
-    scale = system.stretch / system.unit
-    turned = (scale < 0.0)[:, None]
-    back = np.argsort(system.order, axis=1)[:, None]
-
-    def mapped(a: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        a = np.where(turned, a[:, [1, 0, 2]], a) * scale[:, None]
-        return np.take_along_axis(a, back, axis=2)
-
-    names = ("lower", "upper", "mean")
-    values, errors = mapped(value, scale), mapped(error, np.abs(scale))
-    values[:, 2] *= -1.0
-    return Slopes(
-        {name: values[:, k] for k, name in enumerate(names)},
-        {name: errors[:, k] for k, name in enumerate(names)},
-    )
 
 
 def _symmetric(

@@ -4,7 +4,6 @@ See ``mvnorth._cpu.pinned``.  Value and derivatives come from the same points, s
 quotient, the derivative of log P, the error that both have in common drops out.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -12,18 +11,18 @@ import numpy as np
 
 from mvnorth._cpu.genz import PANEL
 from mvnorth._cpu.pinned import pinned_sums
-from mvnorth._derivatives.faces import Faces, exponents_rounding
+from mvnorth._derivatives.faces import Faces, exponents_rounding, limit_slopes, with_both
 from mvnorth._derivatives.lattice_means import LatticeMeans, Sums, of_size, quotients
 from mvnorth._methods import genz
 from mvnorth._methods.lattice_rule import REPLICATES, Points
-from mvnorth._problem import Budget, Estimate, Problems, Slopes, in_chunks
+from mvnorth._problem import Budget, Estimate, Problems, in_chunks
 
 _CHUNK = 2**22  # entries of T, or of the sums, at a time: 32 MB
 _PARTS = 4  # parts of the points at a time
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-def solve(problems: Problems, budget: Budget, seed: int, wanted: Sequence[str]) -> Estimate:
+def solve(problems: Problems, budget: Budget, seed: int, wanted: tuple[str, ...]) -> Estimate:
     """Estimates of ``genz.solve``, bit for bit, and slopes in ``wanted``: "lower", "upper", "mean".
 
     The budget's tolerance is that of the value.  Where coordinates determine each other to
@@ -39,7 +38,7 @@ def solve(problems: Problems, budget: Budget, seed: int, wanted: Sequence[str]) 
     return in_chunks(problems, chunk, lambda some: _solve(some, budget, seed, wanted))
 
 
-def _solve(problems: Problems, budget: Budget, seed: int, wanted: Sequence[str]) -> Estimate:
+def _solve(problems: Problems, budget: Budget, seed: int, wanted: tuple[str, ...]) -> Estimate:
     d = problems.d
     system = genz.System.of(problems)
     means = LatticeMeans()
@@ -58,14 +57,14 @@ def _solve(problems: Problems, budget: Budget, seed: int, wanted: Sequence[str])
     estimate = genz.estimate(problems, system, weigh, budget, seed, None)
     density, spread = quotients(means.sums, means.share)
     unseen, _ = means.unseen(estimate.n, genz.corner(system))
-    value = np.stack([-density[:, 0], density[:, 1], density[:, 1] - density[:, 0]], axis=1)
+    value = with_both(density * np.array([[-1.0], [1.0]]))
     faces = Faces.of(system, value, density, unseen, estimate)
     missed = np.minimum(of_size(unseen, density), density + faces.most[:, :2])
     rounding = exponents_rounding(system)[:, None, None]
     error = spread + missed + faces.alone[:, :2] + of_size(rounding, density) + _TINY
     unknown = np.isinf(estimate.rel_error) | (system.rank < d)
     error[unknown] = np.inf
-    return replace(estimate, slopes=_placed(problems, system, density, error, wanted))
+    return replace(estimate, slopes=limit_slopes(system, value, with_both(error)).only(wanted))
 
 
 def _relative(faces: np.ndarray, log_weight: np.ndarray) -> np.ndarray:
@@ -75,26 +74,3 @@ def _relative(faces: np.ndarray, log_weight: np.ndarray) -> np.ndarray:
     relative = np.where(seen[:, None, None, None], np.exp(faces - reference), 0.0)
     total, largest = np.moveaxis(relative, (3, 2), (0, 2))  # (items, 2, d) each
     return np.stack([total, total, largest], axis=1)  # they are positive
-
-
-def _placed(
-    problems: Problems,
-    system: genz.System,
-    density: np.ndarray,
-    error: np.ndarray,
-    wanted: Sequence[str],
-) -> Slopes:
-    """Slopes in the limits of the problems from densities at those of the rows of T, (B, 2, d)."""
-    turned = (system.unit < 0.0)[:, None]
-    back = np.argsort(system.order, axis=1)[:, None]
-    finite = np.isfinite(np.stack([problems.lower, problems.upper], axis=1))
-
-    def mapped(a: np.ndarray) -> np.ndarray:
-        a = np.where(turned, a[:, ::-1], a) / np.abs(system.unit)[:, None]
-        return np.where(finite, np.take_along_axis(a, back, axis=2), 0.0)
-
-    density, error = mapped(density), mapped(error)
-    below, above = density[:, 0], density[:, 1]
-    value = {"lower": -below, "upper": above, "mean": below - above}
-    bound = {"lower": error[:, 0], "upper": error[:, 1], "mean": error.sum(axis=1)}
-    return Slopes(value, bound).only(wanted)

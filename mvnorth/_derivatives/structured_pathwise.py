@@ -16,6 +16,7 @@ import numpy as np
 
 from mvnorth._cpu.structured_pathwise import structured_pathwise_sums
 from mvnorth._derivatives.lattice_means import LatticeMeans, Sums, of_size, quotients
+from mvnorth._derivatives.one_factor import mirrored_back
 from mvnorth._linalg.one_factor import running_sums
 from mvnorth._methods import structured
 from mvnorth._methods.lattice_rule import CORNER, REPLICATES, Points
@@ -26,17 +27,26 @@ _CHUNK = 2**22  # entries of the kernel's statistics at a time: 32 MB
 _PARTS = 4  # parts of the points at a time
 
 
-def solve(problems: OneFactorProblems, budget: Budget, seed: int, wrt: tuple[str, ...]) -> Estimate:
-    """Probabilities as ``structured.solve`` gives them, and their slopes in those of "m", "c", "v".
+def solve(
+    problems: OneFactorProblems, budget: Budget, seed: int, wanted: tuple[str, ...]
+) -> Estimate:
+    """Probabilities as ``structured.solve`` gives them, and their slopes.
 
-    problems : with upper limits alone, which are m, > -inf
+    Parameters
+    ----------
+    problems : no coordinate has two limits
+    wanted : some of "lower", "upper", "mean", "c", "v"
     """
     chunk = max(1, _CHUNK // (9 * _PARTS * REPLICATES * problems.d))
-    return in_chunks(problems, chunk, lambda some: _solve(some, budget, seed, wrt))
+
+    def upper_alone(mirrored: OneFactorProblems, names: tuple[str, ...]) -> Estimate:
+        return in_chunks(mirrored, chunk, lambda some: _solve(some, budget, seed, names))
+
+    return mirrored_back(problems, wanted, upper_alone)
 
 
 def _solve(
-    problems: OneFactorProblems, budget: Budget, seed: int, wrt: tuple[str, ...]
+    problems: OneFactorProblems, budget: Budget, seed: int, wanted: tuple[str, ...]
 ) -> Estimate:
     system = structured.System.of(problems)
     c, v = system.c, system.v
@@ -66,11 +76,7 @@ def _solve(
     error[np.isinf(estimate.rel_error)] = np.inf
     back = np.argsort(system.order, axis=1)[:, None]
     value, error = (np.take_along_axis(a, back, axis=2) for a in (value, error))
-    slopes = Slopes(
-        {name: value[:, k] for k, name in enumerate(_NAMES)},
-        {name: error[:, k] for k, name in enumerate(_NAMES)},
-    )
-    return replace(estimate, slopes=slopes.only(wrt))
+    return replace(estimate, slopes=Slopes.of_columns(_NAMES, value, error).only(wanted))
 
 
 def _missed_by_all(system: structured.System, missed: np.ndarray) -> np.ndarray:

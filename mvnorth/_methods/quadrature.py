@@ -1,5 +1,6 @@
 """Problems with one common factor, by integration over it: exact to rounding."""
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -8,30 +9,40 @@ from mvnorth._problem import Estimate, OneFactorProblems, Slopes
 from mvnorth._threads import run_items
 
 ROUNDING = {np.dtype(np.float64): 1e-15, np.dtype(np.float32): 2e-7}
+_TINY = float(np.finfo(np.float64).tiny)
 _SECONDS = 1e-7  # a row and coordinate, roughly
 
 
 def solve(problems: OneFactorProblems) -> Estimate:
     """Probabilities of ``problems``; rows that cannot happen have been taken out."""
-    below, above = np.isfinite(problems.lower), np.isfinite(problems.upper)
-    two_sided = (below & above).any(axis=1)
-    if not two_sided.any():
-        return derivatives(reflected(problems), ())
-    log_prob, rel_error = np.empty((2, problems.size))
-    used = np.zeros(problems.size, dtype=np.int64)
-    estimate = Estimate(log_prob, rel_error, used)
-    rows = np.flatnonzero(~two_sided)
-    if rows.size:
-        estimate.replace(rows, solve(problems.take(rows)), np.arange(rows.size))
-    rows = np.flatnonzero(two_sided)
-    estimate.replace(rows, _solve_boxes(problems.take(rows)), np.arange(rows.size))
+    return by_sides(problems, (), lambda some: derivatives(reflected(some), ()), solve_boxes)
+
+
+def by_sides(
+    problems: OneFactorProblems,
+    wanted: tuple[str, ...],
+    one_sided: Callable[[OneFactorProblems], Estimate],
+    two_sided: Callable[[OneFactorProblems], Estimate],
+) -> Estimate:
+    """Estimates of rows with a coordinate that has two limits by one way, of others by another."""
+    below = np.isfinite(problems.lower)
+    if not below.any():
+        return one_sided(problems)
+    both = (below & np.isfinite(problems.upper)).any(axis=1)
+    if not both.any():
+        return one_sided(problems)
+    if both.all():
+        return two_sided(problems)
+    estimate = Estimate.unknown(problems, wanted)
+    for rows, solve_some in ((~both, one_sided), (both, two_sided)):
+        estimate.replace(rows, solve_some(problems.take(rows)))
     return estimate
 
 
-def derivatives(problems: OneFactorProblems, wrt: tuple[str, ...]) -> Estimate:
+def derivatives(problems: OneFactorProblems, wanted: tuple[str, ...]) -> Estimate:
     """Log probabilities of problems with upper limits alone, which are m, and derivatives of them.
 
-    ``wrt`` names some of "m", "c", "v".
+    ``wanted`` names some of "m", "c", "v".
     """
     from mvnorth._cpu.one_factor import one_factor
 
@@ -39,7 +50,7 @@ def derivatives(problems: OneFactorProblems, wrt: tuple[str, ...]) -> Estimate:
     size, d = m.shape
     log_prob, rel_error = np.empty((2, size))
     used = np.empty(size, dtype=np.int64)
-    grad = {name: np.empty((size, d), dtype=m.dtype) for name in wrt}
+    grad = {name: np.empty((size, d), dtype=m.dtype) for name in wanted}
     absent = np.empty((0, 0), dtype=m.dtype)
     columns = [grad.get(name, absent) for name in ("m", "c", "v")]
     single = int(m.dtype == np.float32)
@@ -51,27 +62,29 @@ def derivatives(problems: OneFactorProblems, wrt: tuple[str, ...]) -> Estimate:
     run_items(kernel, size, size * d * _SECONDS)
     # Numbers too large for double precision leave nothing but their sign.
     lost = np.isnan(log_prob)
-    log_prob[lost], rel_error[lost] = np.finfo(np.float64).min, np.inf
+    if lost.any():
+        log_prob[lost], rel_error[lost], errors[lost] = np.finfo(np.float64).min, np.inf, np.inf
+        for column in grad.values():
+            column[lost] = 0.0
     rounding = ROUNDING[m.dtype] * (1.0 + np.abs(log_prob))
     from_input = inherited(problems, log_prob)
     error = {}
     for k, name in enumerate(("m", "c", "v")):
         if name in grad:
-            grad[name][lost] = 0.0
             size_of = np.abs(grad[name], dtype=np.float64)
             largest_of = np.max(size_of, axis=1, initial=0.0)
             stored = ROUNDING[m.dtype] * size_of
-            bound = errors[:, k] + 10.0 * from_input * largest_of + np.finfo(np.float64).tiny
-            error[name] = np.where(np.isnan(bound) | lost, np.inf, bound)[:, None] + stored
+            bound = errors[:, k] + 10.0 * from_input * largest_of + _TINY
+            error[name] = np.where(np.isnan(bound), np.inf, bound)[:, None] + stored
     total = rel_error + from_input + rounding
-    return Estimate(log_prob, total, used, slopes=Slopes(grad, error) if wrt else None)
+    return Estimate(log_prob, total, used, slopes=Slopes(grad, error) if wanted else None)
 
 
 def hessian_products(problems: OneFactorProblems, vectors: np.ndarray) -> np.ndarray:
-    """Products of the Hessian of log P in m with vectors, (B, d) both."""
+    """Products of the Hessian of log P in m with vectors, (B, d) both, in double precision."""
     from mvnorth._cpu.one_factor import one_factor_hessian
 
-    m = problems.upper.astype(np.float64)
+    m = problems.upper
     size, d = m.shape
     log_prob, rel_error = np.empty((2, size))
     used = np.empty(size, dtype=np.int64)
@@ -89,8 +102,10 @@ def inherited(problems: OneFactorProblems, log_prob: np.ndarray) -> np.ndarray:
 
     log P changes with them at most about as much as with the scale of all coordinates.
     """
-    size = problems.d + 2.0 * np.abs(log_prob)
     known = problems.rounding > 0.0  # nothing times an infinite logarithm is nothing
+    if not known.any():
+        return np.zeros(log_prob.shape)
+    size = problems.d + 2.0 * np.abs(log_prob)
     return np.multiply(problems.rounding, size, where=known, out=np.zeros(size.shape))
 
 
@@ -106,7 +121,8 @@ def reflected(problems: OneFactorProblems) -> OneFactorProblems:
     return OneFactorProblems(lower, upper, c, v, problems.rounding)
 
 
-def _solve_boxes(problems: OneFactorProblems) -> Estimate:
+def solve_boxes(problems: OneFactorProblems) -> Estimate:
+    """Probabilities of ``problems`` of any kind, one integral each."""
     from mvnorth._cpu.one_factor_box import one_factor_box
 
     size, d = problems.upper.shape

@@ -181,6 +181,98 @@ def test_coordinates_without_limits():
     assert (gap <= 1.5 * (found.grad_cov_error[np.ix_(keep, keep)] + rest.grad_cov_error)).all()
 
 
+@pytest.mark.parametrize(
+    "method", ["auto", "closed_form", "conditional", "pathwise", "pinned", "quadrature", "tilting"]
+)
+def test_infinite_limits_have_derivatives_of_zero(method):
+    """For certain: whatever the method, and beside limits that have some."""
+    lower, upper = np.array([-1.0, -INF, 0.2, -INF]), np.array([0.5, 1.0, INF, INF])
+    names = LIMITS if method == "pinned" else (*LIMITS, "cov")
+    one_factor = OneFactor([1.0, 0.5, 2.0, 1.0], [1.0, -0.7, 0.4, 0.3])
+    for cov in (one_factor.dense(), one_factor):
+        if method == "closed_form" and cov is one_factor:
+            continue
+        found = mvnorth.box_grad(lower, upper, 0.1, cov, 512, wrt=names, method=method)
+        for name, infinite in (
+            ("lower", np.isinf(lower)),
+            ("upper", np.isinf(upper)),
+            ("mean", np.isinf(lower) & np.isinf(upper)),
+        ):
+            value, error = getattr(found, f"grad_{name}"), getattr(found, f"grad_{name}_error")
+            assert ((value == 0.0) == infinite).all()
+            assert ((error == 0.0) == infinite).all()
+        if "cov" in names:
+            assert (found.grad_cov[3] == 0.0).all()
+            assert (found.grad_cov_error[:, 3] == 0.0).all()
+    if method != "closed_form":
+        sided = mvnorth.box_grad(
+            [-INF, 0.2, -INF], [1.0, INF, INF], 0.0, OneFactor(np.ones(3), np.ones(3)), 512,
+            wrt=LIMITS, method=method,
+        )  # fmt: skip
+        assert (sided.grad_lower == 0.0).tolist() == [True, False, True]
+        assert (sided.grad_upper_error == 0.0).tolist() == [False, True, True]
+        assert (sided.grad_mean_error == 0.0).tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("method", ["auto", "pathwise", "tilting"])
+def test_lower_limits_alone_are_upper_ones_mirrored(method):
+    """A box with one limit a coordinate, against the orthant of the mirrored loadings."""
+    rng = np.random.default_rng(16)
+    c, v, m = rng.lognormal(size=5), rng.normal(size=5), rng.normal(0.5, 1.0, 5)
+    sign = np.array([1.0, -1.0, -1.0, 1.0, -1.0])
+    lower, upper = np.where(sign < 0.0, -m, -INF), np.where(sign > 0.0, m, INF)
+    options = {"method": method, "log": True, "n": 1024}
+    box = mvnorth.box_grad(
+        lower, upper, 0.0, OneFactor(c, sign * v), wrt=(*LIMITS, "c", "v"), **options
+    )
+    orthant = mvnorth.orthant_grad(m, OneFactor(c, v), wrt=("m", "c", "v"), **options)
+    assert box.log_prob == orthant.log_prob
+    np.testing.assert_allclose(box.grad_lower + box.grad_upper, sign * orthant.grad_m, rtol=1e-12)
+    np.testing.assert_allclose(box.grad_mean, -sign * orthant.grad_m, rtol=1e-12)
+    np.testing.assert_allclose(box.grad_c, orthant.grad_c, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(box.grad_v, sign * orthant.grad_v, rtol=1e-12, atol=1e-14)
+
+
+def test_no_matrix_for_limits_c_and_v():
+    """A hundred thousand coordinates with one limit each: their matrix would take 80 GB."""
+    d = 100_000
+    cov, names = OneFactor(np.ones(d), np.ones(d)), ("lower", "mean", "c", "v")
+    found = mvnorth.box_grad(0.0, INF, 0.0, cov, wrt=names, log=True)
+    exactly = mvnorth.orthant_grad(np.zeros(d), cov, wrt=("m", "c", "v"), log=True)
+    assert found.log_prob == pytest.approx(-math.log(d + 1), rel=1e-12)
+    np.testing.assert_allclose(found.grad_lower, -exactly.grad_m, rtol=1e-12)
+    np.testing.assert_allclose(found.grad_c, exactly.grad_c, rtol=1e-12)
+    np.testing.assert_allclose(found.grad_v, exactly.grad_v, rtol=1e-12)
+    for method in ("pathwise", "tilting"):
+        sampled = mvnorth.box_grad(0.0, INF, 0.0, cov, 8, wrt=names, method=method, log=True)
+        assert sampled.grad_v.shape == (d,)
+
+
+@pytest.mark.parametrize(
+    "method", ["auto", "conditional", "pathwise", "pinned", "quadrature", "tilting"]
+)
+@pytest.mark.parametrize("log", [True, False])
+def test_single_precision_in_and_out(method, log):
+    """Every derivative is in the precision of the means, and within its error all the same."""
+    rng = np.random.default_rng(17)
+    m = rng.normal(size=(3, 4)).astype(np.float32)
+    cov = OneFactor(rng.lognormal(size=4), rng.normal(size=4))
+    names = ("m",) if method == "pinned" else ("m", "c", "v", "cov")
+    options = {"wrt": names, "method": method, "log": log, "n": 1024}
+    single = mvnorth.orthant_grad(m, cov, **options)
+    double = mvnorth.orthant_grad(m.astype(np.float64), cov, **options)
+    for name in names:
+        value, error = (getattr(single, f"grad_{name}{end}") for end in ("", "_error"))
+        assert value.dtype == np.float32
+        assert error.dtype == np.float64
+        exactly = getattr(double, f"grad_{name}")
+        assert exactly.dtype == np.float64
+        if method != "auto" and method != "quadrature":  # the same points: rounding alone
+            assert (np.abs(value - exactly) <= 2e-7 * np.abs(exactly)).all()
+        assert (np.abs(value - exactly) <= error).all()
+        assert (error >= 1e-7 * np.abs(value)).all()
+
+
 def test_one_dimension_like_scipy():
     x = np.array([-1.0, 0.0, 2.0])
     found = mvnorth.cdf_grad(x, 0.5, 4.0, wrt=("x", "mean", "cov"))

@@ -9,7 +9,8 @@ from chains import correlations, extended_logprob, factor, random_chain, slopes
 from mpmath import mpf
 
 import mvnorth
-from mvnorth._methods.markov import solve
+from mvnorth._derivatives.markov import solve
+from mvnorth._methods import markov
 from mvnorth._problem import Problems
 from validation.oracles import exact
 
@@ -34,7 +35,7 @@ def derivatives(lower, upper, L, wanted=ALL, singular=0.0):
 
 
 def log_prob(lower, upper, L):
-    return float(solve(problems_of(lower, upper, L)).log_prob[0])
+    return float(markov.solve(problems_of(lower, upper, L)).log_prob[0])
 
 
 def check(found, truth, largest, sizes=None, own=0.0):
@@ -343,7 +344,7 @@ def test_values_stay_as_they_are_and_batches_do_not_matter():
     lower[5], upper[5] = -INF, INF
     zeros, ones = np.zeros(7), np.ones((7, 6))
     batch = Problems(lower, upper, L, zeros, 0.0, ones)
-    plain, full = solve(batch), solve(batch, ALL)
+    plain, full = markov.solve(batch), solve(batch, ALL)
     assert plain.slopes is None
     for name in ("log_prob", "rel_error", "n"):
         np.testing.assert_array_equal(getattr(plain, name), getattr(full, name))

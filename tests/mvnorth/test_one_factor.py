@@ -77,6 +77,7 @@ triples = st.tuples(singles, st.floats(SMALLEST, LARGEST, width=32), singles)
 def test_single_precision_stays_finite(arrays):
     m, c, v = (np.array(a, dtype=np.float32) for a in arrays)
     found = mvnorth.orthant_grad(m, OneFactor(c, v), wrt=NAMES, log=True)
+    assert found.log_prob == mvnorth.orthant(m, OneFactor(c, v)).log_prob
     assert np.isfinite(found.log_prob)
     for name in NAMES:
         assert np.isfinite(getattr(found, f"grad_{name}")).all(), name

@@ -20,6 +20,11 @@ NAMES = ("lower", "upper", "mean")
 EPS = np.finfo(float).eps
 
 
+def run(problems, n):
+    """Slopes as other rooms see them: with what is certain of limits that are infinite."""
+    return _run.run(problems, fixed_points(n), "pinned", 0, NAMES)[0].slopes
+
+
 def random_boxes(rng, size, d):
     """Limits of all kinds, none at all among them; a factor each."""
     lower = np.where(rng.random((size, d)) < 0.4, -INF, rng.normal(-1.0, 0.7, (size, d)))
@@ -163,8 +168,8 @@ def test_agrees_with_conditional_derivatives(d):
 def test_the_mirror_image_has_the_mirrored_derivatives():
     rng = np.random.default_rng(2)
     upper, A = rng.normal(0.5, 1.0, 5), rng.normal(size=(5, 5)) + 3.0 * np.eye(5)
-    found = pinned.solve(boxes(np.full(5, -INF), upper, A), fixed_points(2048), 0, NAMES).slopes
-    image = pinned.solve(boxes(-upper, np.full(5, INF), A), fixed_points(2048), 0, NAMES).slopes
+    found = run(boxes(np.full(5, -INF), upper, A), 2048)
+    image = run(boxes(-upper, np.full(5, INF), A), 2048)
     assert np.isfinite(found.error["upper"]).all()
     np.testing.assert_allclose(image.value["lower"], -found.value["upper"], rtol=1e-12)
     np.testing.assert_allclose(image.error["lower"], found.error["upper"], rtol=1e-6)
@@ -198,15 +203,11 @@ def test_where_the_probability_underflows():
 
 def test_what_is_not_known_is_not_claimed():
     A = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
-    tied = pinned.solve(
-        boxes([-INF, -1.0, -INF], [0.5, INF, 1.0], A), fixed_points(1024), 0, NAMES
-    ).slopes
+    tied = run(boxes([-INF, -1.0, -INF], [0.5, INF, 1.0], A), 1024)
     assert np.isinf(tied.error["mean"]).all()
     assert tied.error["lower"][0].tolist() == [0.0, INF, 0.0]
     assert not tied.value["mean"].any()
-    few = pinned.solve(
-        boxes([-INF] * 2, [0.5, -0.3], np.eye(2) + 0.2), fixed_points(7), 0, NAMES
-    ).slopes
+    few = run(boxes([-INF] * 2, [0.5, -0.3], np.eye(2) + 0.2), 7)
     assert np.isinf(few.error["mean"]).all()
     assert np.isfinite(few.value["mean"]).all()
 
