@@ -12,25 +12,30 @@ from mvnorth._result import OrthantGradient, wrap, wrap_gradient
 from mvnorth.covariance import OneFactor
 
 _PARAMETERS = """n : int, optional
-        Number of integration points in all, for the methods that sample. Without it points are
-        added until the *probability* meets its tolerance.
+        Number of integration points in all, for the methods that sample, rounded down to what the
+        point set takes (by 11 % at most); with "conditional" as many for each of its
+        probabilities. Without it points are added until the *probability* meets its tolerance, up
+        to 2**20.
     method : {"auto", "closed_form", "conditional", "markov", "pathwise", "pinned", "quadrature", \
 "tilting"}
         "auto" computes the probability as ``orthant`` does, and the derivatives by the method
         that does: exactly with a common factor, for up to three dependent coordinates and along a
-        Markov chain, and for the rest as those of the tilted estimate. The others force one
-        method: "pathwise" is the exact derivative of the estimate that ``method="genz"`` of
-        ``orthant`` gives; "conditional" takes the density of each coordinate at its limit times
-        the probability of the others given that, d problems of d - 1 coordinates, each by
-        ``method="auto"`` (for a covariance also all pairs); "pinned" is the same integral by
-        Genz's method without new factors, in limits and means only. See docs/derivatives.md.
+        Markov chain, and for the rest as those of the tilted estimate, the tilt held. The others
+        force one method: "pathwise" is the exact derivative of the estimate that
+        ``method="genz"`` of ``orthant`` gives, with a ``OneFactor`` except in "cov" and where a
+        coordinate has two limits; "conditional" takes the density of each coordinate at its
+        limits times the probability of the others given that, up to 2d problems of d - 1
+        coordinates, each by ``method="auto"`` (for a covariance also all pairs); "pinned" is the
+        same integral by Genz's method without new factors, in limits and means only. See
+        docs/derivatives.md.
     log : bool
         Derivatives of the logarithm of the probability instead of the probability.
     rtol, atol : float, optional
         Error of the probability asked for, as in ``orthant``. Derivatives are then as accurate as
         the points that it took allow; their errors say how accurate that is.
     seed : int
-        Seed of the random shifts."""
+        Seed of the random shifts. The same input and seed give the same bits, whatever the
+        number of threads and however a batch is cut."""
 
 
 @document(_PARAMETERS)
@@ -138,28 +143,30 @@ def cdf_grad(
     x: ArrayLike,
     mean: ArrayLike | None = None,
     cov: ArrayLike | OneFactor = 1,
-    *,
-    wrt: tuple[str, ...] = ("x",),
-    log: bool = False,
-    lower_limit: ArrayLike | None = None,
+    allow_singular: bool = True,
     maxpts: int | None = None,
     abseps: float | None = None,
     releps: float | None = None,
+    *,
+    wrt: tuple[str, ...] = ("x",),
+    lower_limit: ArrayLike | None = None,
+    rng: Any = None,
     method: str = "auto",
+    log: bool = False,
     seed: int = 0,
 ) -> OrthantGradient:
     """Multivariate normal distribution function and its derivatives, called like ``cdf``.
 
     Parameters
     ----------
-    x, mean, cov, lower_limit, maxpts, abseps, releps
+    x, mean, cov, allow_singular, maxpts, abseps, releps, lower_limit, rng
         As in ``cdf``.
     wrt : tuple of {"x", "lower_limit", "mean", "cov", "c", "v"}
         What to differentiate with respect to; "c" and "v" only of a ``OneFactor``.
-    log : bool
-        Derivatives of ``logcdf`` instead of ``cdf``.
     method, seed
         As in ``orthant_grad``.
+    log : bool
+        Derivatives of ``logcdf`` instead of ``cdf``.
 
     Returns
     -------

@@ -273,6 +273,16 @@ def test_single_precision_in_and_out(method, log):
         assert (error >= 1e-7 * np.abs(value)).all()
 
 
+def test_called_like_cdf():
+    x, mean, cov = [0.3, -0.2], [0.1, 0.0], [[1.0, 0.4], [0.4, 2.0]]
+    for arguments, keywords in (
+        ((x, mean, cov, True, 1000, 1e-5, 1e-5), {}),
+        ((x, mean, cov), {"lower_limit": [-1.0, -2.0], "rng": np.random.default_rng(0), "seed": 3}),
+    ):
+        found = mvnorth.cdf_grad(*arguments, **keywords, wrt=("x", "lower_limit"))
+        assert found.prob == mvnorth.cdf(*arguments, **keywords)
+
+
 def test_one_dimension_like_scipy():
     x = np.array([-1.0, 0.0, 2.0])
     found = mvnorth.cdf_grad(x, 0.5, 4.0, wrt=("x", "mean", "cov"))
