@@ -211,10 +211,10 @@ class Slopes:
 
         rows : (B,) bool, whose probability has derivatives
         """
-        limits = {"lower": (problems.lower,), "upper": (problems.upper,)}
         for name in self.value:
-            of_name = limits.get(name, (problems.lower, problems.upper))
-            nothing = np.logical_and.reduce([np.isinf(a) for a in of_name])
+            nothing = np.isinf(problems.upper if name == "upper" else problems.lower)
+            if name not in ("lower", "upper"):
+                nothing &= np.isinf(problems.upper)
             if nothing.any():
                 nothing &= rows[:, None]
                 for of in (self.value, self.error):

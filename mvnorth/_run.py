@@ -165,11 +165,14 @@ def _run_block(
 
 def _settled(problems: AnyProblems, estimate: Estimate, tolerance: Tolerance) -> np.ndarray:
     """Rows that need no other method: the tolerance is met, or the logarithm known to rounding."""
+    met = tolerance.met(estimate.log_prob, estimate.rel_error)
+    if met.all():
+        return met
     rounding = 1e-14 if problems.upper.dtype == np.float64 else 1e-6
     with np.errstate(invalid="ignore"):
         least = rounding * (1.0 + np.abs(estimate.log_prob))
     rounded = np.isfinite(estimate.rel_error) & (estimate.rel_error <= least)
-    return tolerance.met(estimate.log_prob, estimate.rel_error) | rounded
+    return met | rounded
 
 
 def _dense(problems: AnyProblems) -> Problems:

@@ -36,12 +36,13 @@ from mvnorth._cpu.reverse_variable import (
     add_derivatives,
     add_limits,
     one_sided,
+    rescale,
     shares,
     tied_variable,
     two_sided,
 )
 from mvnorth._linalg.product import STRIP, subtract_product
-from mvnorth._scalar.exp_log import FAST, power_of_two
+from mvnorth._scalar.exp_log import FAST
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -164,10 +165,8 @@ def pathwise_sums(
             total, largest, top = add_weights(work[0], work[1], size, total, largest, top)
             if top == -np.inf:
                 continue
-            shrink = power_of_two(before - top)
-            if shrink != 1.0:
-                flat *= shrink
-                product *= shrink
+            rescale(flat, before - top)
+            rescale(product, before - top)
             shares(work[0], work[1], size, top, share)
             _sweep_block(
                 T[b], Tt[b], lower[b], upper[b], rank[b], attached[b], slope[b], curve[b], z,

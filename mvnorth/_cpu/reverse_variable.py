@@ -31,6 +31,15 @@ def add_derivatives(share, g, stats, i):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def rescale(sums, power):
+    """sums *= 2**power, when the common power of two of weights has changed."""
+    factor = power_of_two(power)
+    if factor != 1.0:
+        for i in range(sums.size):
+            sums[i] *= factor
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def shares(weight, power, size, top, share):
     """Weights over 2**top; 0 beyond the first ``size``."""
     for s in range(BLOCK):

@@ -22,9 +22,9 @@ import numpy as np
 from numba import njit
 
 from mvnorth._cpu.genz import BLOCK, add_weights, fill, store_logs
-from mvnorth._cpu.reverse_variable import add_derivatives, shares
+from mvnorth._cpu.reverse_variable import add_derivatives, rescale, shares
 from mvnorth._cpu.structured import WORK, weigh_block
-from mvnorth._scalar.exp_log import FAST, power_of_two
+from mvnorth._scalar.exp_log import FAST
 from mvnorth._scalar.normal import mills
 
 
@@ -99,8 +99,7 @@ def structured_pathwise_sums(
         shift = shifts[(item // parts) % replicates]
         b = rows[item // (parts * replicates)]
         flat = stats[item].reshape(-1)
-        for i in range(flat.size):
-            flat[i] = 0.0
+        flat[:] = 0.0
         total = largest = 0.0  # times 2**top, and so is stats
         top = -np.inf
         for s in range(0, points, BLOCK):
@@ -112,12 +111,11 @@ def structured_pathwise_sums(
             size = min(BLOCK, points - s)
             before = top
             total, largest, top = add_weights(work[0], work[1], size, total, largest, top)
-            shrink = power_of_two(before - top)
-            if shrink != 1.0:
-                for i in range(flat.size):
-                    flat[i] *= shrink
+            if top == -np.inf:
+                continue
+            rescale(flat, before - top)
             shares(work[0], work[1], size, top, share)
             _sweep(upper[b], t[b], w[b], rank[b], recursion[b], S, y, share, work, stats[item])
-        for i in range(flat.size):
-            flat[i] /= total
+        if total > 0.0:
+            flat /= total
         store_logs(out[item], total, largest, top)

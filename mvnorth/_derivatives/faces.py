@@ -72,6 +72,11 @@ class Faces:
         On a face, densities of others are at most about one over their deviations, and the slope
         of its own about its distance times the density.  What is off the diagonal counts on it
         through the scale identity.
+
+        Parameters
+        ----------
+        system : without a tilt
+        cov : (1 or B, d, d)
         """
         d = size.shape[1]
         unit = np.abs(system.unit)
@@ -92,7 +97,7 @@ class Faces:
     @classmethod
     def of(
         cls,
-        base: genz.System,
+        system: genz.System,
         value: np.ndarray,
         size: np.ndarray,
         unseen: np.ndarray,
@@ -102,12 +107,18 @@ class Faces:
 
         Where all points carry a face together, from afar, what they do not see is how it changes
         the probability of the others; that is at most about all of it.
+
+        Parameters
+        ----------
+        system : without a tilt
+        value : (B, 3, d) of lower, upper and both limits of its rows
+        size, unseen : (B, 2 or 3, d) likewise, the last not used
         """
-        d = base.lower.shape[1]
-        T = base.T[:, :d, :d] + np.eye(d)
+        d = system.lower.shape[1]
+        T = system.T[:, :d, :d] + np.eye(d)
         deviation = np.sqrt(np.sum(T * T, axis=2))[:, None]
         mean = -(T @ (np.swapaxes(T, 1, 2) @ value[:, 2, :, None]))[:, None, :, 0]
-        limits = np.stack([base.lower, base.upper], axis=1)
+        limits = np.stack([system.lower, system.upper], axis=1)
         finite = np.isfinite(limits)
         limits = np.where(finite, limits, 0.0)
         with np.errstate(over="ignore", under="ignore"):
@@ -120,7 +131,7 @@ class Faces:
         together = (unseen[:, :2] < _CARRIED) & (size[:, :2] > 0.0)
         alone = np.where(few & ~together, most, 0.0)
         hidden = alone + np.where(few & together, np.minimum(size[:, :2], most), 0.0)
-        below = np.tril(np.abs(base.T[:, :d, :d]), -1)
+        below = np.tril(np.abs(system.T[:, :d, :d]), -1)
         moved = hidden.sum(axis=1, keepdims=True) @ (below * np.minimum(1.0, below / _STEEP))
         hidden = np.minimum(hidden + moved, most)
         return cls(with_both(most), with_both(alone), with_both(hidden))

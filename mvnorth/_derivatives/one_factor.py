@@ -63,7 +63,8 @@ def mirrored_back(
         value = slopes.value[own]
         found.value[name] = -value if name == "mean" else value.copy()
         found.error[name] = slopes.error[own].copy()
-    found.clear_infinite(problems, estimate.log_prob > -np.inf)
+    if mirrored is not problems or "lower" in wanted:
+        found.clear_infinite(problems, estimate.log_prob > -np.inf)
     return replace(estimate, slopes=found)
 
 

@@ -72,9 +72,10 @@ def derivatives(problems: OneFactorProblems, wanted: tuple[str, ...]) -> Estimat
     for k, name in enumerate(("m", "c", "v")):
         if name in grad:
             size_of = np.abs(grad[name], dtype=np.float64)
-            largest_of = np.max(size_of, axis=1, initial=0.0)
             stored = ROUNDING[m.dtype] * size_of
-            bound = errors[:, k] + 10.0 * from_input * largest_of + _TINY
+            bound = errors[:, k] + _TINY
+            if from_input.any():
+                bound += 10.0 * from_input * np.max(size_of, axis=1, initial=0.0)
             error[name] = np.where(np.isnan(bound), np.inf, bound)[:, None] + stored
     total = rel_error + from_input + rounding
     return Estimate(log_prob, total, used, slopes=Slopes(grad, error) if wanted else None)
