@@ -26,7 +26,7 @@ from functools import partial
 import numpy as np
 
 from mvnorth._cpu.pathwise import pathwise_sums
-from mvnorth._derivatives.faces import Faces, exponents_rounding
+from mvnorth._derivatives.faces import MISSED, Faces, exponents_rounding
 from mvnorth._derivatives.lattice_means import LatticeMeans, Sums, of_size, quotients
 from mvnorth._linalg.product import padded
 from mvnorth._methods import genz
@@ -77,7 +77,8 @@ def _solve(
     unseen, size = means.unseen(estimate.n, genz.corner(system))
     value, spread = quotients(means.sums, means.share)
     stretch = system.stretch[:, None]
-    faces = Faces.of(base, value * stretch, size * stretch, unseen, estimate)
+    elsewhere = means.elsewhere(estimate.n, MISSED)
+    faces = Faces.of(base, value * stretch, size * stretch, unseen, elsewhere, estimate)
     missed = np.minimum(of_size(unseen, size), size + faces.most / stretch)
     missed += faces.hidden / stretch
     rounding += exponents_rounding(system)
@@ -214,8 +215,8 @@ def _add_covariance(
         "factor": unseen[:, :, None],
     }
     cov = factor @ np.swapaxes(factor, 1, 2)
-    seen = np.abs(sums.sum(axis=(1, 2))[:, 2]) * system.stretch
-    cap, hidden = (faces.edges(base, a, cov) for a in (seen + faces.most[:, 2], faces.hidden[:, 2]))
+    seen = np.abs(sums.sum(axis=(1, 2))[:, :2]) * system.stretch[:, None]
+    cap, hidden = faces.edges(base, seen, cov)
     through = {"cov": np.eye(d), "factor": 2.0 * np.abs(factor)}
     for name, term in terms.items():
         value, spread = quotients(term, share)
