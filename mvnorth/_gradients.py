@@ -1,5 +1,6 @@
 """The public functions for derivatives: check, differentiate, wrap."""
 
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -181,7 +182,8 @@ def cdf_grad(
     most = _arguments.points_count(maxpts, "maxpts") or MAX_POINTS
     tolerance = _arguments.tolerance(releps, abseps, None, ("releps", "abseps"))
     chosen = {name: {"lower_limit": "lower", "x": "upper"}.get(name, name) for name in names}
-    return _gradient(problems, shape, chosen, None, most, tolerance, method, seed, log)
+    result = _gradient(problems, shape, chosen, None, most, tolerance, method, seed, log)
+    return replace(result, arguments=("maxpts", "releps", "abseps"))
 
 
 def _box_names(cov: ArrayLike | OneFactor, lower: str, upper: str) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ class OrthantResult:
     method : what computed it, such as "tilting"; several for a problem of several blocks
     status : a ``Status``
     tolerance : the ``(rtol, atol)`` asked for, or None
+    arguments : what points, relative and absolute tolerance are called by the function called
     """
 
     prob: Any
@@ -47,6 +48,7 @@ class OrthantResult:
     method: Any
     status: Any
     tolerance: tuple[float, float] | None = None
+    arguments: tuple[str, str, str] = ("n", "rtol", "atol")
 
     def __repr__(self) -> str:
         if np.ndim(self.prob) > 0:
@@ -147,16 +149,18 @@ class AcceptanceError(RuntimeError):
         self.acceptance = acceptance
 
 
-def _asked(tolerance: tuple[float, float] | None) -> str:
-    rtol, atol = tolerance or (0.0, 0.0)
-    terms = [f"rtol={rtol:g}"] * (rtol > 0 or atol == 0) + [f"atol={atol:g}"] * (atol > 0)
-    return " or ".join(terms)
+def _asked(result: OrthantResult) -> str:
+    rtol, atol = result.tolerance or (0.0, 0.0)
+    _, relative, absolute = result.arguments
+    terms = [f"{relative}={rtol:g}"] * (rtol > 0 or atol == 0)
+    return " or ".join(terms + [f"{absolute}={atol:g}"] * (atol > 0))
 
 
 def _advice(result: OrthantResult) -> str:
+    points, relative, absolute = result.arguments
     return (
-        f"tolerance not met ({_asked(result.tolerance)}): if the method samples, give more points "
-        "with n=; else accept a larger rtol= or atol="
+        f"tolerance not met ({_asked(result)}): if the method samples, give more points "
+        f"with {points}=; else accept a larger {relative}= or {absolute}="
     )
 
 
@@ -165,7 +169,7 @@ def _describe_status(result: OrthantResult) -> str:
         return _advice(result)
     if result.status == Status.FIXED:
         return "n points as given"
-    return f"converged ({_asked(result.tolerance)})"
+    return f"converged ({_asked(result)})"
 
 
 def _describe_batch(result: OrthantResult) -> str:
@@ -236,6 +240,9 @@ def wrap_gradient(result: OrthantResult, slopes: Slopes, log: bool) -> OrthantGr
     """``result`` with derivatives of log P, or of P without ``log``; names are the user's."""
     shape = np.shape(result.prob)
     prob, relative = np.asarray(result.prob, dtype=np.float64), np.asarray(result.rel_error)
+    # Derivatives of P that were divided by P: what its error did to the quotient was added to the
+    # errors of all terms of a sum, and so can be taken off.
+    without = np.asarray(result.method) == "conditional"
     arrays: dict[str, Any] = {}
     for name, value in slopes.value.items():
         error = slopes.error[name]
@@ -243,7 +250,12 @@ def wrap_gradient(result: OrthantResult, slopes: Slopes, log: bool) -> OrthantGr
             core = (1,) * (value.ndim - 1)
             p, rel = prob.reshape(-1, *core), relative.reshape(-1, *core)
             with np.errstate(invalid="ignore"):
-                bound = p * (error * (1.0 + rel) + rel * np.abs(value))
+                size = np.abs(value)
+                bound = p * np.where(
+                    without.reshape(-1, *core),
+                    np.maximum(error * (1.0 - rel) - rel * size, 0.0),
+                    error * (1.0 + rel) + rel * size,
+                )
             value = (p * value).astype(value.dtype)
             bound += np.where(error > 0.0, np.finfo(np.float64).tiny, 0.0)  # for what underflows
             error = np.where(np.isnan(bound), np.inf, bound)

@@ -18,6 +18,8 @@ from mvnorth._problem import (
 )
 
 _ROUNDING = 1e-15
+_FAR_OUT = -500.0  # logarithm of a probability
+_NONE = Tolerance(0.0, 0.0)
 _NAMES = (*_plan.METHODS, "pinned")
 
 
@@ -112,6 +114,8 @@ def _run_block(
     factored = isinstance(problems, OneFactorProblems)
     for name in _plan.attempts(problems.d, method, factored):
         part = _attempt(name, problems.take(rows), budget, seed, wanted)
+        if method == "auto" and name == "closed_form" and part.slopes is not None:
+            _refine_far_out(problems.take(rows), part, wanted)
         if method == "quadrature" and not factored and np.isinf(part.rel_error).any():
             raise ValueError(
                 "method='quadrature' takes covariances diag(c) + v v^T with c > 0, which this one "
@@ -132,6 +136,24 @@ def _run_block(
         if not rows.size:
             break
     return estimate, used
+
+
+def _refine_far_out(problems: AnyProblems, estimate: Estimate, wanted: tuple[str, ...]) -> None:
+    """Take the slopes of closed forms from quadrature where P is so small that these are better.
+
+    A closed form's are quotients, whose logarithms are rounded to their own size.
+    """
+    rows = np.flatnonzero((estimate.log_prob < _FAR_OUT) & np.isfinite(estimate.log_prob))
+    if not rows.size:
+        return
+    found = _attempt("quadrature", problems.take(rows), Budget(None, 1, _NONE), 0, wanted).slopes
+    assert found is not None
+    assert estimate.slopes is not None
+    for name, error in estimate.slopes.error.items():
+        better = found.error[name] < error[rows]
+        value = estimate.slopes.value[name]
+        value[rows] = np.where(better, found.value[name], value[rows])
+        error[rows] = np.where(better, found.error[name], error[rows])
 
 
 def settled(problems: AnyProblems, estimate: Estimate, tolerance: Tolerance) -> np.ndarray:
@@ -226,7 +248,7 @@ def _integrate(problems: OneFactorProblems, wanted: tuple[str, ...]) -> Estimate
 
 def _exactly(problems: AnyProblems) -> Estimate:
     """What remains of a closed form under a condition has one."""
-    return run(problems, Budget(None, 1, Tolerance(0.0, 0.0)), "closed_form", 0)[0]
+    return run(problems, Budget(None, 1, _NONE), "closed_form", 0)[0]
 
 
 def with_one_factor(problems: Problems) -> tuple[np.ndarray, OneFactorProblems | None]:

@@ -108,6 +108,8 @@ def _coinciding(system: genz.System, singular: float) -> np.ndarray:
             same = np.max(np.abs(T - T[i]), axis=1) <= near[i]
             same &= (attached == attached[i]) & (np.arange(d) < i)
             for side, limit in enumerate((system.lower[b], system.upper[b])):
+                if np.isinf(limit[i]):
+                    continue
                 with np.errstate(invalid="ignore"):
                     meets = same & (np.abs(limit - limit[i]) <= near[i] * (1.0 + np.abs(limit[i])))
                 found[b, side] |= meets

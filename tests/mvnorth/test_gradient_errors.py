@@ -266,6 +266,57 @@ def test_kinks_and_steps_have_no_derivative():
     ).all()
 
 
+def test_constants_at_one_of_their_limits():
+    cov = np.diag([1.0, 0.0])
+    for method in ("auto", "tilting", "conditional"):
+        for lower, upper, unknown in ((0.0, 2.0, "lower"), (-2.0, 0.0, "upper")):
+            found = mvnorth.box_grad(
+                [-1.0, lower], [1.0, upper], 0.0, cov, wrt=LIMITS, method=method
+            )
+            assert np.isinf(found.grad_mean_error[1])
+            assert np.isinf(found.grad_lower_error[1]) == (unknown == "lower"), method
+            assert np.isinf(found.grad_upper_error[1]) == (unknown == "upper"), method
+
+
+@pytest.mark.parametrize("method", ["auto", "pathwise", "tilting", "conditional"])
+def test_opposite_coordinates_that_bind_both_sides(method):
+    """Limits on X and -X are the two of an interval: neither is at the other's."""
+    m = np.array([0.3, 3.0])
+    found = mvnorth.orthant_grad(m, [[1.0, 0.0], [-1.0, 0.0]], 1024, method=method)
+    np.testing.assert_allclose(found.grad_m, norm.pdf(m), rtol=1e-10)
+    assert (found.grad_m_error < 1e-7).all()
+
+
+@pytest.mark.parametrize("m", [-40.0, -1e3, -1e4, -1e6])
+def test_closed_forms_far_out(m):
+    """Quotients of numbers whose logarithms are rounded are not the last word on derivatives."""
+    with mpmath.workdps(40):
+        true = float(mpmath.npdf(m) / mpmath.ncdf(m))
+    one = mvnorth.orthant_grad([m], [[1.0]], wrt=("m", "cov"), log=True)
+    assert one.log_prob == mvnorth.orthant([m], [[1.0]]).log_prob
+    assert abs(one.grad_m[0] - true) <= one.grad_m_error[0] <= 1e-12 * true
+    # Scaling both by s is scaling the unit by 1/s.
+    np.testing.assert_allclose(one.grad_cov, -0.5 * m * true, rtol=1e-12)
+    L = np.linalg.cholesky([[1.0, 0.5], [0.5, 1.0]])
+    two = mvnorth.orthant_grad([m, m], L, log=True)
+    assert two.log_prob == mvnorth.orthant([m, m], L).log_prob
+    # P is about exp(-m**2 / (1 + rho)) / m**2.
+    np.testing.assert_allclose(two.grad_m, -m / 1.5 - 1.0 / m, rtol=3.0 / m**2)
+    assert two.grad_m_error.max() <= 1e-13 * m**2 * abs(m)
+
+
+def test_derivatives_of_p_do_not_carry_its_error():
+    """A density times a conditional probability does not contain P."""
+    cov = covariance(np.random.default_rng(12), 5)
+    options = {"wrt": (*LIMITS, "cov"), "method": "conditional"}
+    plain = mvnorth.box_grad(-1.0, 1.5, 0.0, cov, 2**10, **options)
+    log = mvnorth.box_grad(-1.0, 1.5, 0.0, cov, 2**10, log=True, **options)
+    judge = mvnorth.box_grad(-1.0, 1.5, 0.0, cov, 2**16, **options)
+    assert compare(plain, judge, options["wrt"])[0] == 0
+    own = log.grad_upper_error / log.grad_upper - log.rel_error
+    np.testing.assert_allclose(plain.grad_upper_error / plain.grad_upper, own, rtol=0.02)
+
+
 def test_scales_beyond_all_numbers():
     for scale in (1e-170, 1e-155, 1e150):
         with warnings.catch_warnings():
