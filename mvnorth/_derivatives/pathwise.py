@@ -189,7 +189,8 @@ def _add_covariance(
     """
     size, d = base.lower.shape
     back = np.argsort(base.order, axis=1)
-    inverse = np.linalg.inv(base.T[:, :d, :d] + np.eye(d)) / base.unit[:, None, :]
+    inverse = np.tril(np.linalg.inv(base.T[:, :d, :d] + np.eye(d)))  # pivots leave rounding above
+    inverse /= base.unit[:, None, :]
     inverse = np.take_along_axis(inverse, back[:, None], axis=2)  # L^-1
     left = np.swapaxes(inverse, 1, 2)
     rights = {"cov": 0.5 * inverse, "factor": inverse @ factor}
