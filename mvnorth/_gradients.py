@@ -18,8 +18,9 @@ _PARAMETERS = """n : int, optional
     method : {"auto", "closed_form", "conditional", "markov", "pathwise", "pinned", "quadrature", \
 "tilting"}
         "auto" computes the probability as ``orthant`` does, and the derivatives by the method
-        that does: exactly with a common factor, for up to three dependent coordinates and along a
-        Markov chain, and for the rest as those of the tilted estimate. The others force one
+        that does (for one or two coordinates far out by quadrature): exactly with a common factor,
+        for up to three dependent coordinates and along a Markov chain, and for the rest as those
+        of the tilted estimate. The others force one
         method: "pathwise" is the exact derivative of the estimate that ``method="genz"`` of
         ``orthant`` gives; "conditional" takes the density of each coordinate at its limit times
         the probability of the others given that, d problems of d - 1 coordinates, each by
@@ -106,7 +107,8 @@ def box_grad(
     Parameters
     ----------
     lower, upper : float or array_like (..., d)
-        Limits; infinite ones are allowed, and have derivatives of zero.
+        Limits; infinite ones are allowed, and have derivatives of zero. Where the probability
+        is 0 nothing is claimed: all derivatives are 0 with infinite errors.
     mean : float or array_like (..., d)
     cov : array_like (d, d) or (..., d, d), or OneFactor
         Covariance, positive semi-definite.

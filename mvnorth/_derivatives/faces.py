@@ -20,7 +20,7 @@ MISSED = 10.0  # points' worth of P that all of them may have missed at a face
 _STEEP = 5.0  # entries of T: a limit that moves another coordinate's by so much hides it
 _CARRIED = 0.1  # share unseen below which all points carry a mean together
 _LOG_SQRT_2_PI = 0.5 * float(np.log(2.0 * np.pi))
-_LOG_LARGEST = 700.0
+_LOG_LARGEST = 300.0  # so that products of bounds are numbers
 
 
 def exponents_rounding(system: genz.System) -> np.ndarray:

@@ -227,6 +227,19 @@ def test_one_face_does_not_spoil_the_others(method):
         assert one.grad_cov_error.max() < 2.0
 
 
+def test_errors_in_the_covariance_are_numbers_where_p_underflows():
+    """What is certain of a density over P is beyond all numbers, and what points say is not."""
+    rng = np.random.default_rng(3)
+    d = 6
+    c, v, m = 10 ** rng.uniform(-8.0, -2.0, d), rng.normal(size=d), rng.normal(size=d)
+    exactly = mvnorth.orthant_grad(m, mvnorth.OneFactor(c, v), wrt=("m", "cov"), log=True)
+    assert exactly.log_prob < -1e4
+    L = np.linalg.cholesky(np.diag(c) + np.outer(v, v))
+    found = mvnorth.orthant_grad(m, L, 8192, wrt=("m", "cov"), method="tilting", log=True)
+    assert compare(found, exactly, ("m", "cov"))[0] == 0
+    assert found.grad_cov_error.max() < 0.01 * np.abs(exactly.grad_cov).max()
+
+
 def test_points_without_weight_have_pinned_weight():
     """Where a part of the points has next to no weight, its pinned ones may have some."""
     cov = [[1.0, 0.9999], [0.9999, 1.0]]
