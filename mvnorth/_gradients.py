@@ -185,7 +185,7 @@ def cdf_grad(
     tolerance = _arguments.tolerance(releps, abseps, None, ("releps", "abseps"))
     chosen = {name: {"lower_limit": "lower", "x": "upper"}.get(name, name) for name in names}
     result = _gradient(problems, shape, chosen, None, most, tolerance, method, seed, log)
-    return replace(result, arguments=("maxpts", "releps", "abseps"))
+    return replace(result, of_cdf=True)
 
 
 def _box_names(cov: ArrayLike | OneFactor, lower: str, upper: str) -> tuple[str, ...]:
