@@ -1,5 +1,6 @@
 """The public functions for derivatives: check, differentiate, wrap."""
 
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -110,7 +111,8 @@ def box_grad(
     Parameters
     ----------
     lower, upper : float or array_like (..., d)
-        Limits; infinite ones are allowed, and have derivatives of zero.
+        Limits; infinite ones are allowed, and have derivatives of zero. Where the probability
+        is 0 nothing is claimed: all derivatives are 0 with infinite errors.
     mean : float or array_like (..., d)
     cov : array_like (d, d) or (..., d, d), or OneFactor
         Covariance, positive semi-definite.
@@ -188,7 +190,8 @@ def cdf_grad(
     most = _arguments.points_count(maxpts, "maxpts") or MAX_POINTS
     tolerance = _arguments.tolerance(releps, abseps, None, ("releps", "abseps"))
     chosen = {name: {"lower_limit": "lower", "x": "upper"}.get(name, name) for name in names}
-    return _gradient(problems, shape, chosen, None, most, tolerance, method, seed, log)
+    result = _gradient(problems, shape, chosen, None, most, tolerance, method, seed, log)
+    return replace(result, of_cdf=True)
 
 
 def _box_names(cov: ArrayLike | OneFactor, lower: str, upper: str) -> tuple[str, ...]:

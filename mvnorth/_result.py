@@ -48,6 +48,11 @@ class OrthantResult:
     status: Any
     tolerance: tuple[float, float] | None = None
 
+    @property
+    def _arguments(self) -> tuple[str, str, str]:
+        """What the function called calls points, relative and absolute tolerance."""
+        return "n", "rtol", "atol"
+
     def __repr__(self) -> str:
         if np.ndim(self.prob) > 0:
             return _describe_batch(self)
@@ -68,6 +73,7 @@ class OrthantGradient(OrthantResult):
     Attributes
     ----------
     log : whether the derivatives are those of ``log_prob`` rather than of ``prob``
+    of_cdf : whether this is from ``cdf_grad``, whose arguments have scipy's names
     grad_m, grad_lower, grad_upper, grad_mean, grad_x, grad_lower_limit : derivatives in the
         arguments of that name, ``(..., d)``
     grad_L : in the factor, ``(..., d, d)``, lower triangular
@@ -80,6 +86,7 @@ class OrthantGradient(OrthantResult):
     """
 
     log: bool = False
+    of_cdf: bool = False
     grad_m: Any = None
     grad_L: Any = None
     grad_cov: Any = None
@@ -100,6 +107,10 @@ class OrthantGradient(OrthantResult):
     grad_mean_error: Any = None
     grad_x_error: Any = None
     grad_lower_limit_error: Any = None
+
+    @property
+    def _arguments(self) -> tuple[str, str, str]:
+        return ("maxpts", "releps", "abseps") if self.of_cdf else super()._arguments
 
     def __repr__(self) -> str:
         of = "log" if self.log else "probability"
@@ -147,16 +158,18 @@ class AcceptanceError(RuntimeError):
         self.acceptance = acceptance
 
 
-def _asked(tolerance: tuple[float, float] | None) -> str:
-    rtol, atol = tolerance or (0.0, 0.0)
-    terms = [f"rtol={rtol:g}"] * (rtol > 0 or atol == 0) + [f"atol={atol:g}"] * (atol > 0)
-    return " or ".join(terms)
+def _asked(result: OrthantResult) -> str:
+    rtol, atol = result.tolerance or (0.0, 0.0)
+    _, relative, absolute = result._arguments
+    terms = [f"{relative}={rtol:g}"] * (rtol > 0 or atol == 0)
+    return " or ".join(terms + [f"{absolute}={atol:g}"] * (atol > 0))
 
 
 def _advice(result: OrthantResult) -> str:
+    points, relative, absolute = result._arguments
     return (
-        f"tolerance not met ({_asked(result.tolerance)}): if the method samples, give more points "
-        "with n=; else accept a larger rtol= or atol="
+        f"tolerance not met ({_asked(result)}): if the method samples, give more points "
+        f"with {points}=; else accept a larger {relative}= or {absolute}="
     )
 
 
@@ -165,7 +178,7 @@ def _describe_status(result: OrthantResult) -> str:
         return _advice(result)
     if result.status == Status.FIXED:
         return "n points as given"
-    return f"converged ({_asked(result.tolerance)})"
+    return f"converged ({_asked(result)})"
 
 
 def _describe_batch(result: OrthantResult) -> str:

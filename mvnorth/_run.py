@@ -23,6 +23,8 @@ _ROUNDING = 1e-15
 _NAMES = tuple(dict.fromkeys((*_plan.METHODS, *_plan.SAMPLING)))
 # Coordinates from which on slopes in limits, c and v are not taken through a d x d matrix.
 _LARGE = 1024
+_FAR_OUT = -500.0  # logarithm of a probability
+_NONE = Tolerance(0.0, 0.0)
 
 
 def run(
@@ -163,6 +165,24 @@ def _run_block(
     return estimate, used
 
 
+def _refine_far_out(problems: AnyProblems, estimate: Estimate, wanted: tuple[str, ...]) -> None:
+    """Take the slopes of closed forms from quadrature where P is so small that these are better.
+
+    A closed form's are quotients, whose logarithms are rounded to their own size.
+    """
+    rows = np.flatnonzero((estimate.log_prob < _FAR_OUT) & np.isfinite(estimate.log_prob))
+    if not rows.size:
+        return
+    found = _attempt("quadrature", problems.take(rows), Budget(None, 1, _NONE), 0, wanted).slopes
+    assert found is not None
+    assert estimate.slopes is not None
+    for name, error in estimate.slopes.error.items():
+        better = found.error[name] < error[rows]
+        value = estimate.slopes.value[name]
+        value[rows] = np.where(better, found.value[name], value[rows])
+        error[rows] = np.where(better, found.error[name], error[rows])
+
+
 def _settled(problems: AnyProblems, estimate: Estimate, tolerance: Tolerance) -> np.ndarray:
     """Rows that need no other method: the tolerance is met, or the logarithm known to rounding."""
     met = tolerance.met(estimate.log_prob, estimate.rel_error)
@@ -197,6 +217,7 @@ def _attempt(
             known = replace(estimate, rel_error=estimate.rel_error + problems.rounding)
             found = conditional.slopes(problems, wanted, known, _exactly)
             estimate = replace(estimate, slopes=found)
+            _refine_far_out(problems, estimate, wanted)
         return estimate
     if name == "markov":
         if wanted:
@@ -295,7 +316,7 @@ def _integrate(problems: OneFactorProblems, wanted: tuple[str, ...]) -> Estimate
 
 def _exactly(problems: AnyProblems) -> Estimate:
     """What remains of a closed form under a condition has one."""
-    return run(problems, Budget(None, 1, Tolerance(0.0, 0.0)), "closed_form", 0)[0]
+    return run(problems, Budget(None, 1, _NONE), "closed_form", 0)[0]
 
 
 def with_one_factor(problems: Problems) -> tuple[np.ndarray, OneFactorProblems | None]:

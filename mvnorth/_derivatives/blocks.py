@@ -21,8 +21,11 @@ def combine(
     (size, d), width = problems.lower.shape, problems.factor.shape[2]
     found = Slopes.unknown(problems, wanted)
     # Where a constant is at its limit, P has a step.
-    step = ~problems.factor.any(axis=2) & ((problems.lower == 0.0) | (problems.upper == 0.0))
+    constant = ~problems.factor.any(axis=2)
+    below, above = (constant & (limit == 0.0) for limit in (problems.lower, problems.upper))
+    steps = {"lower": below, "upper": above}
     for name, error in found.error.items():
+        step = steps.get(name, below | above)
         error[:] = np.where(step if name in _LIMITS else step[:, :, None], np.inf, 0.0)
         if name == "cov":
             error[:] = np.maximum(error, np.swapaxes(error, 1, 2))

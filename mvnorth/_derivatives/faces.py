@@ -2,9 +2,10 @@
 
 The derivative in a limit is the density of its coordinate there, given all limits.  It shows in
 points within about a unit of the face, the coordinate's deviation given those before.  Where so
-few are to be expected there that they may have been none, the derivative may be anything up to
-what is certain: the density without the other limits over P, or a Gaussian's decay from the mean,
-since the density given all limits is more concave than the one without.
+few are to be expected there that they may have been none, two things bound it.  It is at most the
+density without the other limits over P, certainly.  And the density given all limits is
+log-concave: if it is f at the face, a share of at least 1 - exp(-f) of the probability lies within
+a unit of it, which points that carry P evenly would hardly have missed, however small the unit.
 """
 
 from dataclasses import dataclass
@@ -15,10 +16,11 @@ from mvnorth._methods import genz
 from mvnorth._problem import Estimate, Slopes
 
 _NEAR = 4.0  # points near a face that are enough to have seen it
+MISSED = 10.0  # points' worth of P that all of them may have missed at a face
 _STEEP = 5.0  # entries of T: a limit that moves another coordinate's by so much hides it
 _CARRIED = 0.1  # share unseen below which all points carry a mean together
 _LOG_SQRT_2_PI = 0.5 * float(np.log(2.0 * np.pi))
-_LOG_LARGEST = 700.0
+_LOG_LARGEST = 300.0  # so that products of bounds are numbers
 
 
 def exponents_rounding(system: genz.System) -> np.ndarray:
@@ -66,72 +68,84 @@ class Faces:
     alone: np.ndarray
     hidden: np.ndarray
 
-    def edges(self, system: genz.System, size: np.ndarray, cov: np.ndarray) -> np.ndarray:
-        """From bounds on slopes in both limits of rows (B, d) those on slopes in "cov", (B, d, d).
+    def edges(
+        self, base: genz.System, seen: np.ndarray, cov: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds on slopes in "cov" that go with ``most`` and with ``hidden``, (B, d, d) each.
 
-        On a face, densities of others are at most about one over their deviations, and the slope
-        of its own about its distance times the density.  What is off the diagonal counts on it
-        through the scale identity.
+        Off the diagonal the slope is half the density at two faces: that at one times the other's
+        given it, which is taken to be at most about one over its deviation, or as much more as its
+        faces show.  The diagonal follows by the scale identity.
 
         Parameters
         ----------
-        system : without a tilt
-        cov : (1 or B, d, d)
+        seen : (B, 2, d) sizes of the slopes in lower and upper limits of the rows of T
         """
-        d = size.shape[1]
-        unit = np.abs(system.unit)
+        d = seen.shape[2]
+        unit = np.abs(base.unit)
         limits = np.maximum(
-            *(np.where(np.isfinite(a), np.abs(a), 0.0) for a in (system.lower, system.upper))
+            *(np.where(np.isfinite(a), np.abs(a), 0.0) for a in (base.lower, base.upper))
         )
-        deviation2 = 1.0 + np.sum(system.T[:, :d, :d] ** 2, axis=2)
-        size = size / unit * (1.0 + limits / deviation2)
-        back = np.argsort(system.order, axis=1)
-        size, unit = (np.take_along_axis(a, back, axis=1) for a in (size, unit))
-        bound = size[:, :, None] / unit[:, None]
-        bound = 0.5 * (bound + np.swapaxes(bound, 1, 2))
+        back = np.argsort(base.order, axis=1)
+        at_face = np.stack([seen.sum(axis=1) + self.most[:, 2], self.hidden[:, 2]], axis=1)
+        given = (1.0 + seen.sum(axis=1)) / unit
+        place = back[:, None]
+        at_face, limits, given = (
+            np.take_along_axis(a, place, axis=2)
+            for a in (at_face / unit[:, None], (limits * unit)[:, None], given[:, None])
+        )
+        one = 0.5 * at_face[..., None] * given[:, :, None]
+        other = np.swapaxes(one, 2, 3)
+        bound = np.stack([np.minimum(one, other)[:, 0], (one + other)[:, 1]], axis=1)
         index = np.arange(d)
-        variance = cov[:, index, index]
-        bound[:, index, index] += np.sum(bound * np.abs(cov), axis=2) / variance
-        return bound
+        bound[..., index, index] = 0.0
+        own = np.sum(bound * np.abs(cov)[:, None], axis=3) + 0.5 * limits * at_face
+        bound[..., index, index] = own / cov[:, None, index, index]
+        return bound[:, 0], bound[:, 1]
 
     @classmethod
     def of(
         cls,
-        system: genz.System,
+        base: genz.System,
         value: np.ndarray,
         size: np.ndarray,
         unseen: np.ndarray,
+        elsewhere: np.ndarray,
         estimate: Estimate,
     ) -> "Faces":
-        """From slopes, means of their absolute values, and the share of these that may be unseen.
+        """From slopes, means of their absolute values, and what may be unseen.
 
         Where all points carry a face together, from afar, what they do not see is how it changes
         the probability of the others; that is at most about all of it.
 
         Parameters
         ----------
-        system : without a tilt
-        value : (B, 3, d) of lower, upper and both limits of its rows
-        size, unseen : (B, 2 or 3, d) likewise, the last not used
+        value : (B, 3, d) slopes in lower, upper and both limits of the rows of T
+        size, unseen : (B, 2 or 3, d) means of absolute values, the share of these that all points
+            may have missed
+        elsewhere : (B,) share of the probability that may be where no point was
         """
-        d = system.lower.shape[1]
-        T = system.T[:, :d, :d] + np.eye(d)
+        d = base.lower.shape[1]
+        T = base.T[:, :d, :d] + np.eye(d)
         deviation = np.sqrt(np.sum(T * T, axis=2))[:, None]
-        mean = -(T @ (np.swapaxes(T, 1, 2) @ value[:, 2, :, None]))[:, None, :, 0]
-        limits = np.stack([system.lower, system.upper], axis=1)
+        limits = np.stack([base.lower, base.upper], axis=1)
         finite = np.isfinite(limits)
         limits = np.where(finite, limits, 0.0)
-        with np.errstate(over="ignore", under="ignore"):
+        with np.errstate(over="ignore", under="ignore", divide="ignore"):
             density = -0.5 * (limits / deviation) ** 2 - np.log(deviation) - _LOG_SQRT_2_PI
-            density -= estimate.log_prob[:, None, None]
-            away = np.maximum(np.abs(limits - mean) / deviation - 1.0, 0.0)
-            most = np.exp(np.minimum(np.minimum(density, -0.5 * away**2), _LOG_LARGEST))
+            least = estimate.log_prob + np.log1p(-np.minimum(estimate.rel_error, 1.0))
+            most = np.exp(np.minimum(density - least[:, None, None], _LOG_LARGEST))
+            nearby = -np.log1p(-np.minimum(elsewhere, 1.0))[:, None, None]
         most = np.where(finite, most, 0.0)
         few = estimate.n[:, None, None] * size[:, :2] < _NEAR
+        most = np.where(few, np.minimum(most, nearby), most)
         together = (unseen[:, :2] < _CARRIED) & (size[:, :2] > 0.0)
         alone = np.where(few & ~together, most, 0.0)
         hidden = alone + np.where(few & together, np.minimum(size[:, :2], most), 0.0)
-        below = np.tril(np.abs(system.T[:, :d, :d]), -1)
+        below = np.tril(np.abs(base.T[:, :d, :d]), -1)
         moved = hidden.sum(axis=1, keepdims=True) @ (below * np.minimum(1.0, below / _STEEP))
         hidden = np.minimum(hidden + moved, most)
+        # The density is positive: a slope of the other sign is wrong by itself and the density.
+        wrong = np.maximum(value[:, :2] * np.array([[1.0], [-1.0]]), 0.0)
+        alone, hidden = (a + np.where(a > 0.0, wrong, 0.0) for a in (alone, hidden))
         return cls(with_both(most), with_both(alone), with_both(hidden))

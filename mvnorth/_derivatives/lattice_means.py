@@ -24,11 +24,12 @@ _LEAST = 64  # points: from fewer nothing is claimed
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums over the same part of every shift, relative to the sum of its weights.
+    """Sums over the same part of every shift, relative to a unit such as the sum of its weights.
 
     Attributes
     ----------
     log_weight, log_largest : (rows, R) logs of the sum of weights and of the largest one
+    log_unit : (rows, R) log of the unit
     stats : (rows, R, 3, names, d) sums of weight * derivative, of its absolute value, and the
         largest absolute value
     products : (rows, R, S, S), or None
@@ -36,16 +37,26 @@ class Sums:
 
     log_weight: np.ndarray
     log_largest: np.ndarray
+    log_unit: np.ndarray
     stats: np.ndarray
     products: np.ndarray | None = None
 
     @classmethod
     def of_parts(
-        cls, logs: np.ndarray, stats: np.ndarray, products: np.ndarray | None = None
+        cls,
+        logs: np.ndarray,
+        stats: np.ndarray,
+        products: np.ndarray | None = None,
+        log_unit: np.ndarray | None = None,
     ) -> "Sums":
-        """From what a kernel returns for items (rows, R, parts); ``logs`` (rows, R, parts, 2)."""
+        """From what a kernel returns for items (rows, R, parts); ``logs`` (rows, R, parts, 2).
+
+        ``log_unit`` (rows, R, parts) are units; the sums of weights, if None.
+        """
         log_weight = log_sum(logs[..., 0], axis=2)
-        share = np.exp(logs[..., 0] - _finite(log_weight)[:, :, None])
+        units = logs[..., 0] if log_unit is None else log_unit
+        unit = log_weight if log_unit is None else log_sum(log_unit, axis=2)
+        share = np.exp(units - _finite(unit)[:, :, None])
         stats = stats.reshape(*logs.shape[:3], *stats.shape[1:])
         stats *= share[..., None, None, None]
         together = stats.sum(axis=2)
@@ -53,15 +64,17 @@ class Sums:
         if products is not None:
             shape = (*logs.shape[:3], *products.shape[1:])
             products = np.einsum("brp,brpij->brij", share, products.reshape(shape))
-        return cls(log_weight, logs[..., 1].max(axis=2), together, products)
+        return cls(log_weight, logs[..., 1].max(axis=2), unit, together, products)
 
     def take(self, rows: np.ndarray) -> "Sums":
         products = None if self.products is None else self.products[rows]
-        return Sums(self.log_weight[rows], self.log_largest[rows], self.stats[rows], products)
+        logs = (self.log_weight[rows], self.log_largest[rows], self.log_unit[rows])
+        return Sums(*logs, self.stats[rows], products)
 
     def put(self, rows: np.ndarray, other: "Sums") -> None:
         self.log_weight[rows] = other.log_weight
         self.log_largest[rows] = other.log_largest
+        self.log_unit[rows] = other.log_unit
         self.stats[rows] = other.stats
         if self.products is not None:
             self.products[rows] = other.products
@@ -69,7 +82,8 @@ class Sums:
     def join(self, other: "Sums") -> "Sums":
         """Of both sets of points together."""
         total = np.logaddexp(self.log_weight, other.log_weight)
-        own, its = (np.exp(a.log_weight - _finite(total)) for a in (self, other))
+        unit = np.logaddexp(self.log_unit, other.log_unit)
+        own, its = (np.exp(a.log_unit - _finite(unit)) for a in (self, other))
         a, b = (share[..., None, None, None] for share in (own, its))
         stats = a * self.stats + b * other.stats
         stats[:, :, 2] = np.maximum((a * self.stats)[:, :, 2], (b * other.stats)[:, :, 2])
@@ -77,7 +91,8 @@ class Sums:
         if self.products is not None and other.products is not None:
             products = a[..., 0] * self.products
             products += b[..., 0] * other.products
-        return Sums(total, np.maximum(self.log_largest, other.log_largest), stats, products)
+        largest = np.maximum(self.log_largest, other.log_largest)
+        return Sums(total, largest, unit, stats, products)
 
 
 def _finite(logs: np.ndarray) -> np.ndarray:
@@ -136,10 +151,16 @@ class LatticeMeans:
         return np.exp(logs - _finite(self.log_weight)[:, None, None])
 
     @cached_property
+    def _units(self) -> np.ndarray:
+        """The unit of each half and shift, relative to the sum of all weights, (rows, H, R)."""
+        logs = np.stack([half.log_unit for half in self._halves], axis=1)
+        return np.exp(logs - _finite(self.log_weight)[:, None, None])
+
+    @cached_property
     def stats(self) -> np.ndarray:
         """(rows, H, R, 3, names, d) of all halves, relative to the sum of all weights."""
         stats = np.stack([half.stats for half in self._halves], axis=1)
-        stats *= self.share[..., None, None, None]
+        stats *= self._units[..., None, None, None]
         return stats
 
     @property
@@ -151,7 +172,21 @@ class LatticeMeans:
         """(rows, R, S, S) of each half, relative to the sum of all weights."""
         for h, half in enumerate(self._halves):
             assert half.products is not None
-            yield half.products * self.share[:, h, :, None, None]
+            yield half.products * self._units[:, h, :, None, None]
+
+    @cached_property
+    def carriers(self) -> np.ndarray:
+        """The sum of all weights over the largest, (rows,)."""
+        heaviest = np.max([half.log_largest for half in self._halves], axis=(0, 2))
+        return np.maximum(np.exp(self.log_weight - _finite(heaviest)), 1.0)
+
+    def elsewhere(self, n: np.ndarray, points: float) -> np.ndarray:
+        """Share of the sum of weights, (rows,), that may be where none of n (rows,) points was.
+
+        It is worth about ``points`` of them; 1 where nothing is claimed.
+        """
+        share = points / self.carriers + unseen_share(self.carriers, n)
+        return np.where(n < _LEAST, 1.0, np.minimum(share, 1.0))
 
     def unseen(self, n: np.ndarray, corner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Share that all n (rows,) points may have missed of sizes, and these, (rows, names, d).
@@ -165,10 +200,8 @@ class LatticeMeans:
         points = n[:, None, None]
         whole = np.broadcast_to(points, top.shape).astype(np.float64)
         carriers = np.divide(size, top, where=top > 0.0, out=whole)
-        heaviest = np.max([half.log_largest for half in self._halves], axis=(0, 2))
-        of_weights = np.exp(self.log_weight - _finite(heaviest))[:, None, None]
-        unseen = unseen_share(carriers, points) + corner[:, None, None] / points
-        unseen += unseen_share(np.maximum(of_weights, 1.0), points)
+        of_weights = unseen_share(self.carriers, n)[:, None, None]
+        unseen = unseen_share(carriers, points) + corner[:, None, None] / points + of_weights
         unseen += (1e-13 + 1e-14 * top.shape[-1]) * points / carriers  # no sum is above n * top
         unseen = np.where(points < _LEAST, np.inf, unseen)
         return np.where(size > 0.0, unseen, 0.0), size

@@ -26,7 +26,7 @@ from functools import partial
 import numpy as np
 
 from mvnorth._cpu.pathwise import pathwise_sums
-from mvnorth._derivatives.faces import Faces, exponents_rounding, limit_slopes
+from mvnorth._derivatives.faces import MISSED, Faces, exponents_rounding, limit_slopes
 from mvnorth._derivatives.lattice_means import LatticeMeans, Sums, of_size, quotients
 from mvnorth._linalg.product import padded
 from mvnorth._methods import genz
@@ -77,7 +77,8 @@ def _solve(
     unseen, size = means.unseen(estimate.n, genz.corner(system))
     value, spread = quotients(means.sums, means.share)
     stretch = system.stretch[:, None]
-    faces = Faces.of(base, value * stretch, size * stretch, unseen, estimate)
+    elsewhere = means.elsewhere(estimate.n, MISSED)
+    faces = Faces.of(base, value * stretch, size * stretch, unseen, elsewhere, estimate)
     missed = np.minimum(of_size(unseen, size), size + faces.most / stretch)
     missed += faces.hidden / stretch
     rounding += exponents_rounding(system)
@@ -107,6 +108,8 @@ def _coinciding(system: genz.System, singular: float) -> np.ndarray:
             same = np.max(np.abs(T - T[i]), axis=1) <= near[i]
             same &= (attached == attached[i]) & (np.arange(d) < i)
             for side, limit in enumerate((system.lower[b], system.upper[b])):
+                if np.isinf(limit[i]):
+                    continue
                 with np.errstate(invalid="ignore"):
                     meets = same & (np.abs(limit - limit[i]) <= near[i] * (1.0 + np.abs(limit[i])))
                 found[b, side] |= meets
@@ -164,7 +167,8 @@ def _add_covariance(
     """
     size, d = base.lower.shape
     back = np.argsort(base.order, axis=1)
-    inverse = np.linalg.inv(base.T[:, :d, :d] + np.eye(d)) / base.unit[:, None, :]
+    inverse = np.tril(np.linalg.inv(base.T[:, :d, :d] + np.eye(d)))  # pivots leave rounding above
+    inverse /= base.unit[:, None, :]
     inverse = np.take_along_axis(inverse, back[:, None], axis=2)  # L^-1
     left = np.swapaxes(inverse, 1, 2)
     rights = {"cov": 0.5 * inverse, "factor": inverse @ factor}
@@ -192,8 +196,8 @@ def _add_covariance(
         "factor": unseen[:, :, None],
     }
     cov = factor @ np.swapaxes(factor, 1, 2)
-    seen = np.abs(sums.sum(axis=(1, 2))[:, 2]) * system.stretch
-    cap, hidden = (faces.edges(base, a, cov) for a in (seen + faces.most[:, 2], faces.hidden[:, 2]))
+    seen = np.abs(sums.sum(axis=(1, 2))[:, :2]) * system.stretch[:, None]
+    cap, hidden = faces.edges(base, seen, cov)
     through = {"cov": np.eye(d), "factor": 2.0 * np.abs(factor)}
     for name, term in terms.items():
         value, spread = quotients(term, share)

@@ -11,7 +11,13 @@ import numpy as np
 
 from mvnorth._cpu.genz import PANEL
 from mvnorth._cpu.pinned import pinned_sums
-from mvnorth._derivatives.faces import Faces, exponents_rounding, limit_slopes, with_both
+from mvnorth._derivatives.faces import (
+    MISSED,
+    Faces,
+    exponents_rounding,
+    limit_slopes,
+    with_both,
+)
 from mvnorth._derivatives.lattice_means import LatticeMeans, Sums, of_size, quotients
 from mvnorth._methods import genz
 from mvnorth._methods.lattice_rule import REPLICATES, Points
@@ -50,7 +56,8 @@ def _solve(problems: Problems, budget: Budget, seed: int, wanted: tuple[str, ...
             arguments = (*system.kernel_arguments, pinned)
             cost = d * d * (6e-9 + d * 3e-11)
             logs = some.log_sums(partial(pinned_sums, *arguments), rows, cost)
-            return logs, Sums.of_parts(logs, _relative(pinned, logs[..., 0].reshape(-1)))
+            stats, unit = _relative(pinned, logs[..., 0].reshape(-1))
+            return logs, Sums.of_parts(logs, stats, log_unit=unit.reshape(logs.shape[:3]))
 
         return means.collect(sums, rows, points, _PARTS)
 
@@ -58,7 +65,8 @@ def _solve(problems: Problems, budget: Budget, seed: int, wanted: tuple[str, ...
     density, spread = quotients(means.sums, means.share)
     unseen, _ = means.unseen(estimate.n, genz.corner(system))
     value = with_both(density * np.array([[-1.0], [1.0]]))
-    faces = Faces.of(system, value, density, unseen, estimate)
+    elsewhere = means.elsewhere(estimate.n, MISSED)
+    faces = Faces.of(system, value, density, unseen, elsewhere, estimate)
     missed = np.minimum(of_size(unseen, density), density + faces.most[:, :2])
     rounding = exponents_rounding(system)[:, None, None]
     error = spread + missed + faces.alone[:, :2] + of_size(rounding, density) + _TINY
@@ -67,10 +75,12 @@ def _solve(problems: Problems, budget: Budget, seed: int, wanted: tuple[str, ...
     return replace(estimate, slopes=limit_slopes(system, value, with_both(error)).only(wanted))
 
 
-def _relative(faces: np.ndarray, log_weight: np.ndarray) -> np.ndarray:
-    """Pinned weights over the sum of plain ones, as ``Sums`` wants them: (items, 3, 2, d)."""
-    seen = log_weight > -np.inf
-    reference = np.where(seen, log_weight, 0.0)[:, None, None, None]
-    relative = np.where(seen[:, None, None, None], np.exp(faces - reference), 0.0)
-    total, largest = np.moveaxis(relative, (3, 2), (0, 2))  # (items, 2, d) each
-    return np.stack([total, total, largest], axis=1)  # they are positive
+def _relative(faces: np.ndarray, log_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pinned weights as ``Sums`` wants them, (items, 3, 2, d), and the log of their unit.
+
+    Pinned ones may have weight where the plain ones have none.
+    """
+    log_unit = np.maximum(log_weight, np.max(faces[..., 0], axis=(1, 2), initial=-np.inf))
+    reference = np.where(log_unit > -np.inf, log_unit, 0.0)[:, None, None, None]
+    total, largest = np.moveaxis(np.exp(faces - reference), (3, 2), (0, 2))  # (items, 2, d) each
+    return np.stack([total, total, largest], axis=1), log_unit  # they are positive

@@ -158,6 +158,100 @@ def test_nearly_dependent_coordinates(gap):
     assert compare(found, judge, names)[0] == 0
 
 
+@pytest.mark.parametrize("gap", [1e-4, 1e-8, 1e-10, 1e-12, 1e-13])
+@pytest.mark.parametrize("method", ["pathwise", "tilting", "pinned"])
+def test_boxes_that_squeeze(gap, method):
+    """A limit of one coordinate makes the density of its twin as high as the box is narrow."""
+    cov = np.array([[1.0, 1.0 - gap], [1.0 - gap, 1.0]])
+    names = LIMITS if method == "pinned" else (*LIMITS, "cov")
+    for lower in (0.7, 0.9, 1.0):
+        problem = ([0.46, lower], [1.03, 2.97], 0.0, cov)
+        exactly = mvnorth.box_grad(*problem, wrt=names, log=True)
+        assert exactly.grad_upper_error[0] < 1e-2 * exactly.grad_upper[0]
+        for seed in range(3):
+            found = mvnorth.box_grad(*problem, 1024, wrt=names, method=method, log=True, seed=seed)
+            assert compare(found, exactly, names)[0] == 0, (lower, seed)
+
+
+def test_faces_far_out_have_no_part_in_the_rounding_of_others():
+    """Derivatives in covariances of 1e-22 beside others of 0.6."""
+    rng = np.random.default_rng(16)
+    for _ in range(20):
+        cov = covariance(rng, 3)
+        upper = np.array([rng.normal(), 9.0 * np.sqrt(cov[1, 1]), rng.normal()])
+        problem = (upper - [0.5, INF, 0.5], upper, 0.0, cov)
+        exactly = mvnorth.box_grad(*problem, wrt="cov", log=True)
+        for method in ("pathwise", "tilting"):
+            found = mvnorth.box_grad(*problem, 1024, wrt="cov", method=method, log=True)
+            assert compare(found, exactly, ("cov",))[0] == 0, method
+
+
+def test_boxes_that_squeeze_one_of_five():
+    """The same where "auto" samples, against the box without the twin."""
+    A = np.random.default_rng(0).normal(size=(4, 4))
+    cov = A @ A.T + 0.3 * np.eye(4)
+    deviation = np.sqrt(np.diag(cov))
+    cov /= np.outer(deviation, deviation)
+    lower, upper = np.array([-0.5, -0.5, -0.5, 0.7]), np.array([1.5, 1.5, 1.5, 1.03])
+    judge = mvnorth.box_grad(lower, upper, 0.0, cov, 2**16, wrt="upper", log=True)
+    assert judge.grad_upper_error[3] < 1e-2
+    twins = cov[np.ix_([0, 1, 2, 3, 3], [0, 1, 2, 3, 3])]
+    twins[3, 4] = twins[4, 3] = 1.0 - 1e-12
+    problem = ([-0.5, -0.5, -0.5, 0.46, 0.7], [*upper, 2.97], 0.0, twins)
+    for seed in range(4):
+        found = mvnorth.box_grad(*problem, 8192, wrt="upper", log=True, seed=seed)
+        wrong = abs(found.grad_upper[3] - judge.grad_upper[3])
+        assert wrong <= found.grad_upper_error[3] + judge.grad_upper_error[3]
+
+
+@pytest.mark.parametrize("method", ["pathwise", "tilting", "pinned"])
+def test_one_face_does_not_spoil_the_others(method):
+    """Limits that hardly any point comes near are known to matter little."""
+    rng = np.random.default_rng(8)
+    d = 20
+    L = np.tril(rng.normal(0.0, 0.5, (d, d)), -1) + np.diag(rng.uniform(0.6, 1.4, d))
+    mean = rng.normal(0.0, 0.3, d)
+    lower, upper = mean - rng.uniform(0.5, 2.0, d), mean + rng.uniform(0.5, 2.0, d)
+    lower[1], upper[2] = -INF, INF
+    names = LIMITS if method == "pinned" else (*LIMITS, "cov")
+    one, other = (
+        mvnorth.box_grad(
+            lower, upper, mean, L @ L.T, 2**14, wrt=names, method=method, log=True, seed=seed
+        )
+        for seed in range(2)
+    )
+    assert compare(one, other, names)[0] == 0
+    assert max(getattr(one, f"grad_{name}_error").max() for name in LIMITS) < 0.1
+    if "cov" in names:
+        assert np.median(one.grad_cov_error) < 0.02
+        assert one.grad_cov_error.max() < 2.0
+
+
+def test_errors_in_the_covariance_are_numbers_where_p_underflows():
+    """What is certain of a density over P is beyond all numbers, and what points say is not."""
+    rng = np.random.default_rng(3)
+    d = 6
+    c, v, m = 10 ** rng.uniform(-8.0, -2.0, d), rng.normal(size=d), rng.normal(size=d)
+    exactly = mvnorth.orthant_grad(m, mvnorth.OneFactor(c, v), wrt=("m", "cov"), log=True)
+    assert exactly.log_prob < -1e4
+    L = np.linalg.cholesky(np.diag(c) + np.outer(v, v))
+    found = mvnorth.orthant_grad(m, L, 8192, wrt=("m", "cov"), method="tilting", log=True)
+    assert compare(found, exactly, ("m", "cov"))[0] == 0
+    assert found.grad_cov_error.max() < 0.01 * np.abs(exactly.grad_cov).max()
+
+
+def test_points_without_weight_have_pinned_weight():
+    """Where a part of the points has next to no weight, its pinned ones may have some."""
+    cov = [[1.0, 0.9999], [0.9999, 1.0]]
+    problem = ([-1.0, 0.5], [1.0, 3.0], 0.0, cov)
+    exactly = mvnorth.box_grad(*problem, log=True)
+    found = mvnorth.box_grad(*problem, 2**18, log=True, method="pinned")
+    for name in ("lower", "upper"):
+        value = getattr(exactly, f"grad_{name}")
+        np.testing.assert_allclose(getattr(found, f"grad_{name}"), value, atol=1e-6)
+        assert (getattr(found, f"grad_{name}_error") < 0.01).all()
+
+
 def test_narrow_boxes_whose_limits_were_rounded():
     """What is lost when the mean is taken off a width of 1e-7 is in the errors."""
     rng = np.random.default_rng(11)
@@ -196,6 +290,45 @@ def test_kinks_and_steps_have_no_derivative():
     assert np.isinf(
         mvnorth.orthant_grad([0.3, 0.3], L, wrt="L").grad_L_error[np.tril_indices(2)]
     ).all()
+
+
+def test_constants_at_one_of_their_limits():
+    cov = np.diag([1.0, 0.0])
+    for method in ("auto", "tilting", "conditional"):
+        for lower, upper, unknown in ((0.0, 2.0, "lower"), (-2.0, 0.0, "upper")):
+            found = mvnorth.box_grad(
+                [-1.0, lower], [1.0, upper], 0.0, cov, wrt=LIMITS, method=method
+            )
+            assert np.isinf(found.grad_mean_error[1])
+            assert np.isinf(found.grad_lower_error[1]) == (unknown == "lower"), method
+            assert np.isinf(found.grad_upper_error[1]) == (unknown == "upper"), method
+
+
+@pytest.mark.parametrize("method", ["auto", "pathwise", "tilting", "conditional"])
+def test_opposite_coordinates_that_bind_both_sides(method):
+    """Limits on X and -X are the two of an interval: neither is at the other's."""
+    m = np.array([0.3, 3.0])
+    found = mvnorth.orthant_grad(m, [[1.0, 0.0], [-1.0, 0.0]], 1024, method=method)
+    np.testing.assert_allclose(found.grad_m, norm.pdf(m), rtol=1e-10)
+    assert (found.grad_m_error < 1e-7).all()
+
+
+@pytest.mark.parametrize("m", [-40.0, -1e3, -1e4, -1e6])
+def test_closed_forms_far_out(m):
+    """Quotients of numbers whose logarithms are rounded are not the last word on derivatives."""
+    with mpmath.workdps(40):
+        true = float(mpmath.npdf(m) / mpmath.ncdf(m))
+    one = mvnorth.orthant_grad([m], [[1.0]], wrt=("m", "cov"), log=True)
+    assert one.log_prob == mvnorth.orthant([m], [[1.0]]).log_prob
+    assert abs(one.grad_m[0] - true) <= one.grad_m_error[0] <= 1e-12 * true
+    # Scaling both by s is scaling the unit by 1/s.
+    np.testing.assert_allclose(one.grad_cov, -0.5 * m * true, rtol=1e-12)
+    L = np.linalg.cholesky([[1.0, 0.5], [0.5, 1.0]])
+    two = mvnorth.orthant_grad([m, m], L, log=True)
+    assert two.log_prob == mvnorth.orthant([m, m], L).log_prob
+    # P is about exp(-m**2 / (1 + rho)) / m**2.
+    np.testing.assert_allclose(two.grad_m, -m / 1.5 - 1.0 / m, rtol=3.0 / m**2)
+    assert two.grad_m_error.max() <= 1e-13 * m**2 * abs(m)
 
 
 def test_scales_beyond_all_numbers():

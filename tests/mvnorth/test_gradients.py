@@ -158,6 +158,13 @@ def test_batches_broadcast():
     assert "derivatives     of log in m, L, cov" in repr(single)
 
 
+def test_advice_names_the_arguments_of_the_function():
+    cov = covariance(np.random.default_rng(9), 5)
+    short = mvnorth.cdf_grad(np.zeros(5), cov=cov, maxpts=64, releps=1e-9, method="tilting")
+    assert "(releps=1e-09)" in repr(short)
+    assert "more points with maxpts=; else accept a larger releps= or abseps=" in repr(short)
+
+
 def test_what_cannot_happen_has_no_derivative():
     found = mvnorth.box_grad([0.0, 1.0], [0.0, 2.0], 0.0, np.eye(2), wrt=("upper", "cov"))
     assert found.prob == 0.0
