@@ -11,12 +11,10 @@ factor_trapezoid.py.  F' need not be log-concave where deviations differ; rows f
 does not suffice go to panels.
 """
 
-import math
-
 import numpy as np
 from numba import njit
 
-from mvnorth._cpu.argmax_nodes import REACH, allocate_chain, centre_at, load, lowest
+from mvnorth._cpu.argmax_nodes import allocate_chain, centre_at, load, lowest
 from mvnorth._cpu.argmax_panels import normalise, panels, tolerance
 from mvnorth._cpu.factor_nodes import (
     BEND,
@@ -43,26 +41,27 @@ from mvnorth._cpu.factor_nodes import (
     evaluate,
 )
 from mvnorth._cpu.factor_sweep import place_nodes
-from mvnorth._scalar.exp_log import power_of_two
+from mvnorth._scalar.argmax import (
+    BEFORE,
+    FIRST,
+    FOUND,
+    LEAST_BEND,
+    LEFT,
+    MODE_STEPS,
+    OTHER,
+    REACH,
+    RIGHT,
+    SUFFICES,
+    TOTAL,
+    first_nodes,
+    hides,
+    proceed,
+    score_node,
+    score_slopes,
+    step_to_score,
+)
+from mvnorth._scalar.one_factor import curve_map
 from mvnorth._scalar.phi_mills import short
-
-# Step, nodes left and right of the mode to start with, and what may be omitted at an end: in double
-# and in single precision.  The numbers suit normal scores of like deviations, whose maximum has a
-# skewness between 0 and 1, where nearly normal tails reach further than Gumbel's in the map.
-_STEP = (0.42, 0.72)
-_LEFT_NODES, _RIGHT_NODES = (17, 8), (15, 8)
-_MORE = (4, 0)  # on either side for a skewness below _SKEWED
-_SKEWED = 0.55
-_OMITTED = (1e-17, 1e-8)
-_LEAST_BEND = 0.1
-_LEVELS = 2  # halvings of the step
-_SKEW = 1.2  # how much faster than the skewness asks for the map grows in its tails
-_EXTENSIONS = 4  # on either side, by eight nodes
-_SHARP = 3.0  # deviations from node to node
-_COARSE = (1e-7, 1e-2)  # error that the rule may have with twice the step
-# Places in sums: of F' and F'' over all nodes; F at the first node; F' at the last and before it;
-# of F' over every other node.
-_TOTAL, _FIRST_ORDER, _LEFT, _RIGHT, _BEFORE, _OTHER = range(6)
 
 
 @njit(**SUMS)
@@ -73,45 +72,24 @@ def _slopes(row, s):
         beta = row[BETA, i]
         x = ((row[M, i] + s) + row[VECTOR, i]) * row[SCALE, i]
         _, _, _, h, r, _ = short(x)
-        bend = r * (r + h) - 1.0
-        term = h * beta
-        zeroth += term
-        term *= beta
-        first -= term * r
-        term *= beta
-        second += term * bend
-        third += term * beta * ((1.0 - h * r) * (2.0 * r + h) - h * r * r - r * bend)
+        terms = score_slopes(h, r, beta)
+        zeroth += terms[0]
+        first -= terms[1]
+        second += terms[2]
+        third += terms[3]
     return zeroth, first, second, third
 
 
 @njit(**INNER)
 def _find_mode(row, low, high, start):
-    """``(s, width, skewness)`` of a mode of F', within 0.1 widths; the width is 0 without one.
-
-    F'' = F (S**2 + S').  Newton's method for log(S**2) = log(-S'), which is linear where F is
-    like Gumbel's distribution, safeguarded by a bracket.
-    """
-    s = start
-    for _ in range(60):
+    """``(s, width, skewness)`` of a mode of F', within 0.1 widths; the width is 0 without one."""
+    s, width, skew, state = start, 0.0, 0.0, 0
+    for _ in range(MODE_STEPS):
         zeroth, first, second, third = _slopes(row, s)
-        ratio = first / zeroth
-        curvature = first + second / zeroth - ratio * ratio  # of log F'
-        excess = math.log(zeroth * zeroth / -first)
-        fall = 2.0 * ratio - second / first
-        step = -excess / fall
-        if curvature < 0.0 and fall < 0.0:
-            width = 1.0 / math.sqrt(-curvature)
-            if abs(step) <= 0.1 * width:
-                bend = second + third / zeroth - 3.0 * ratio * second / zeroth + 2.0 * ratio**3
-                return s + step, width, bend * width**3
-        if excess > 0.0:
-            low = s
-        else:
-            high = s
-        s += step
-        if not (fall < 0.0 and low < s < high):
-            s = 0.5 * (low + high)
-    return s, 0.0, 0.0
+        state, s, low, high, width, skew = step_to_score(s, low, high, zeroth, first, second, third)
+        if state == FOUND:
+            break
+    return s, width, skew
 
 
 @njit(**INNER)
@@ -124,68 +102,35 @@ def _sweep(work, place, start, step, count):
         evaluate(row, nodes, mills, n, 0.0, 0.0, 0.0, place.single)
         total = first = other = 0.0
         for k in range(n):
-            f = nodes[NUMERATOR, k] * power_of_two(nodes[POWER, k])
-            stretch, slope = nodes[STRETCH, k], nodes[SLOPE, k]
-            weight = f * stretch
+            weight, plain, odd, change = score_node(
+                nodes[NUMERATOR, k], nodes[POWER, k], nodes[STRETCH, k], nodes[TURN, k],
+                nodes[SLOPE, k], nodes[BEND, k], place.width, k % 2,
+            )  # fmt: skip
             nodes[WEIGHT, k] = weight
-            total += weight * slope
-            other += weight * slope * (k % 2)
-            change = (slope * slope - nodes[BEND, k]) * place.width * stretch
-            first += weight * change + f * slope * nodes[TURN, k]
-        sums[_TOTAL] += total
-        sums[_OTHER] += other
-        sums[_FIRST_ORDER] += first
+            total += plain
+            other += odd
+            first += change
+        sums[TOTAL] += total
+        sums[OTHER] += other
+        sums[FIRST] += first
         if begin == 0:
-            sums[_LEFT] = nodes[WEIGHT, 0] / nodes[STRETCH, 0]
-        sums[_RIGHT] = nodes[WEIGHT, n - 1] * nodes[SLOPE, n - 1]
-        sums[_BEFORE] = nodes[WEIGHT, n - 2] * nodes[SLOPE, n - 2]
+            sums[LEFT] = nodes[WEIGHT, 0] / nodes[STRETCH, 0]
+        sums[RIGHT] = nodes[WEIGHT, n - 1] * nodes[SLOPE, n - 1]
+        sums[BEFORE] = nodes[WEIGHT, n - 2] * nodes[SLOPE, n - 2]  # of the sweep before if n is 1
         add_moments(row, nodes, mills, n, 0.0, place.single, work.moments)
 
 
 @njit(**INNER)
 def _trapezoid(work, place):
     """Whether the trapezoidal rule suffices; then the results are proportional to moments."""
-    single = place.single
-    sums = work.sums
-    step, cut = _STEP[single], _OMITTED[single]
-    more = _MORE[single] if place.a < _SKEW * _SKEWED / 3.0 else 0
-    # Nodes are the odd multiples of half a step, for k in [low, high).
-    low, high = -_LEFT_NODES[single] - more, _RIGHT_NODES[single] + more
     clear(work)
-    _sweep(work, place, (low + 0.5) * step, step, high - low)
-    left, right, before = sums[_LEFT], sums[_RIGHT], sums[_BEFORE]
-    for _ in range(_EXTENSIONS):  # all that is left of a node is F there
-        if left <= cut:
-            break
-        low -= 8
-        _sweep(work, place, (low + 0.5) * step, step, np.int64(8))
-        left = sums[_LEFT]
-    for _ in range(_EXTENSIONS):
-        if right < before and place.width * right * right <= cut * (before - right):
-            break
-        if right <= 0.0:
-            break
-        high += 8
-        _sweep(work, place, (high - 7.5) * step, step, np.int64(8))
-        right, before = sums[_RIGHT], sums[_BEFORE]
-    allowed = 4.0 * tolerance(work.row.shape[1], single)
-    coarse = abs(2.0 * step * place.width * sums[_OTHER] - 1.0)
-    for level in range(_LEVELS + 1):
-        if level == 1:  # the even multiples of half a step
-            _sweep(work, place, low * step, step, high - low + 8)
-        elif level > 1:  # the odd multiples of the new step
-            fine = step * 0.5**level
-            _sweep(work, place, low * step + fine, 2.0 * fine, (high - low) * 2 ** (level - 1))
-        fine = step * 0.5**level
-        real = abs(fine * place.width * sums[_TOTAL] - 1.0)
-        imaginary = abs(fine / (2.0 * math.pi) * fine * place.width * sums[_FIRST_ORDER])
-        # Errors of several scores may cancel: with twice the step it must be good already.
-        if real <= allowed and imaginary <= allowed and coarse <= _COARSE[single]:
-            return True
-        if real > 0.1:
-            return False
-        coarse = real
-    return False
+    nodes, progress = first_nodes(place.a, place.single)
+    allowed = 4.0 * tolerance(work.row.shape[1], place.single)
+    state = 0
+    while state == 0:
+        _sweep(work, place, nodes.start, nodes.stride, nodes.count)
+        nodes, progress, state = proceed(work.sums, progress, place.width, place.single, allowed)
+    return state == SUFFICES
 
 
 @njit(**INNER)
@@ -194,14 +139,10 @@ def _by_trapezoid(work, low, high, start, single):
     s, width, skew = _find_mode(work.row, low, high, start)
     if width == 0.0:
         return False
-    kappa = skew / 3.0
-    a = min(max(_SKEW * abs(kappa), _LEAST_BEND), 3.0)
-    tau = min(max(kappa / a, -1.0 / _SKEW), 1.0 / _SKEW)
+    a, tau = curve_map(skew, LEAST_BEND)
     centre_at(work.row, s)
     for i in range(work.row.shape[1]):
-        # A score so narrow that it hides between nodes, and not far below all of them.
-        beta = work.row[BETA, i]
-        if beta * width * _STEP[single] > _SHARP and work.row[X, i] < 12.0 * width * beta:
+        if hides(work.row[X, i], work.row[BETA, i], width, single):
             return False
     return _trapezoid(work, Place(s, width, a, tau, 0.0, 0.0, single))
 
@@ -222,7 +163,6 @@ def argmax(mu, sigma, single, out, begin, end):
     d = mu.shape[1]
     work = allocate(d, FIRST_ORDER)
     one = np.int64(1)
-    pair, chain = allocate_chain(d, one)
     row, moments = work.row, work.moments
     for b in range(begin, end):
         deviations = sigma[0 if sigma.shape[0] == 1 else b]
@@ -241,19 +181,16 @@ def argmax(mu, sigma, single, out, begin, end):
             normalise(out[b], one)
         else:
             panels(
-                work,
-                pair,
-                chain,
-                mu[b],
-                deviations,
-                live,
-                origin,
-                unit,
-                widest,
-                one,
-                single,
-                out[b],
-            )
+                work, None, None, mu[b], deviations, live, origin, unit, widest, one, single, out[b]
+            )  # fmt: skip
+
+
+@njit(nogil=True, error_model="numpy")
+def argmax_by_panels(work, mu, sigma, single, out):
+    """The probabilities (C,) of one row, for any scores."""
+    one = np.int64(1)
+    live, origin, unit, widest = load(work.row, mu, sigma, one)
+    panels(work, None, None, mu, sigma, live, origin, unit, widest, one, single, out)
 
 
 @njit(**INNER)
@@ -306,19 +243,9 @@ def topk(mu, sigma, k, single, out, begin, end):
         if left:
             live, origin, unit, widest = load(work.row, near, deviations, left)
             panels(
-                work,
-                pair,
-                chain,
-                near,
-                deviations,
-                live,
-                origin,
-                unit,
-                widest,
-                left,
-                single,
+                work, pair, chain, near, deviations, live, origin, unit, widest, left, single,
                 inside,
-            )
+            )  # fmt: skip
             for i in range(d):
                 if near[i] > -np.inf:
                     out[b, i] = inside[i]

@@ -41,13 +41,11 @@ from mvnorth._cpu.factor_nodes import (
     add_moments,
     evaluate,
 )
+from mvnorth._scalar.argmax import ABSENT, REACH, in_units, is_live, unit_of
 from mvnorth._scalar.exp_log import power_of_two
 from mvnorth._scalar.phi_mills import full, short
 
-REACH = 10.0  # deviations beyond which a tail is nothing, even of 100,000 scores
 _BLOCK = 256
-_CONSTANT = 2.0**-53  # of the largest deviation; below it a score is constant
-_ABSENT = 1e290
 # Places in a row's nodes beside those of factor_nodes: B, and its derivative.
 PRIMITIVE, DENSITY = STRETCH, TURN
 
@@ -68,26 +66,20 @@ def rules(n):
 
 
 @njit(**INNER)
-def is_live(mu, sigma, widest):
-    """Whether a score is neither minus infinity nor constant."""
-    return mu > -np.inf and sigma > _CONSTANT * widest
-
-
-@njit(**INNER)
 def lowest(row, k):
     """A position below which the k-th largest score is not, for k up to the number of live ones."""
-    if k == 1:
-        low = -np.inf
+    low, passed = np.inf, 0
+    while passed < k:
+        below, tied = -np.inf, 0  # the next largest of the lower ends
         for i in range(row.shape[1]):
-            if row[V, i] > 0.0:
-                low = max(low, -row[M, i] - REACH * row[V, i])
-        return low
-    ends = np.full(row.shape[1], -np.inf)
-    for i in range(row.shape[1]):
-        if row[V, i] > 0.0:
-            ends[i] = -row[M, i] - REACH * row[V, i]
-    ends.sort()
-    return ends[row.shape[1] - k]
+            end = -row[M, i] - REACH * row[V, i]
+            if row[V, i] > 0.0 and end < low:
+                if end > below:
+                    below, tied = end, 1
+                elif end == below:
+                    tied += 1
+        low, passed = below, passed + max(tied, 1)
+    return low
 
 
 @njit(**INNER)
@@ -105,7 +97,7 @@ def load(row, mu, sigma, k):
             widest = max(widest, sigma[i])
     for i in range(mu.size):
         row[IS_FAR, i] = 0.0
-        row[M, i], row[VECTOR, i], row[V, i] = _ABSENT, 0.0, 0.0
+        row[M, i], row[VECTOR, i], row[V, i] = ABSENT, 0.0, 0.0
         row[SCALE, i], row[BETA, i] = 1.0, 0.0
         if is_live(mu[i], sigma[i], widest):
             live += 1
@@ -115,15 +107,10 @@ def load(row, mu, sigma, k):
     for i in range(mu.size):
         if 0.0 < row[V, i] < narrowest and mu[i] + REACH * sigma[i] >= low:
             origin, narrowest = mu[i], sigma[i]
-    unit = 2.0 ** np.floor(np.log2(widest)) if widest > 0.0 else 1.0
+    unit = unit_of(widest)
     for i in range(mu.size):
         if row[V, i] > 0.0:
-            difference = origin - mu[i]
-            back = difference - origin
-            rest = (origin - (difference - back)) - (mu[i] + back)
-            row[M, i] = min(max(difference / unit, -_ABSENT), _ABSENT)
-            row[VECTOR, i] = rest / unit if abs(row[M, i]) < _ABSENT else 0.0
-            row[V, i] = sigma[i] / unit
+            row[M, i], row[VECTOR, i], row[V, i] = in_units(mu[i], sigma[i], origin, unit)
             row[SCALE, i] = row[BETA, i] = unit / sigma[i]
     return live, origin, unit, widest
 
@@ -137,14 +124,12 @@ def centre_at(row, s):
 
 @njit(**INNER)
 def allocate_chain(d, k):
-    """``(pair, chain)`` for k > 1; empty for k = 1, where there is nothing to keep.
+    """``(pair, chain)`` for k > 1; for k = 1 both are None, as there is nothing to keep.
 
     pair (2, d, NODES) holds Pr(s_i > s) and the density of i in the top k at every node;
     chain (m, k, NODES) holds the distribution of the scores before i, then distribution functions
     of the scores after i for a block of i, then those after each block.
     """
-    if k == 1:
-        return np.empty((2, 0, NODES)), np.empty((0, 0, NODES))
     block = min(d, _BLOCK)
     return np.empty((2, d, NODES)), np.empty((2 + block + -(-d // block), k, NODES))
 
@@ -238,7 +223,7 @@ def _count(row, nodes, pair, chain, k, n, single):
 def primitives(work, pair, chain, k, n, single):
     """B and its derivative at the first n offsets from the row's centre."""
     nodes = work.nodes
-    if chain.size:
+    if chain is not None:
         _count(work.row, nodes, pair, chain, k, n, single)
         return
     evaluate(work.row, nodes, work.mills, n, 0.0, 0.0, 0.0, single)
@@ -251,7 +236,7 @@ def primitives(work, pair, chain, k, n, single):
 def add_densities(work, pair, chain, n, single):
     """Add the densities of all scores, weighted, to moments; after ``primitives``."""
     nodes, moments = work.nodes, work.moments
-    if chain.size:
+    if chain is not None:
         for i in range(moments.shape[1]):
             total = 0.0
             for j in range(n):

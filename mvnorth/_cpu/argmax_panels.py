@@ -17,15 +17,15 @@ from numba import njit
 from mvnorth._cpu.argmax_nodes import (
     DENSITY,
     PRIMITIVE,
-    REACH,
     add_densities,
     centre_at,
-    is_live,
     lowest,
     primitives,
     rules,
 )
 from mvnorth._cpu.factor_nodes import BETA, INNER, NODES, OFFSET, WEIGHT, M, V, clear
+from mvnorth._scalar.argmax import REACH, is_live
+from mvnorth._scalar.exp_log import FAST
 
 _PANELS = 2000  # at most
 _NEGLIGIBLE = (1e-18, 1e-10)  # increase of B, in double and in single precision
@@ -38,7 +38,7 @@ _RULE = NODES - 1  # the last node is where a panel is cut
 _LEGENDRE_NODES, _LEGENDRE_WEIGHTS, _COARSE = rules(_RULE)
 
 
-@njit(**INNER)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def tolerance(d, single):
     """Error that a sum of densities may have: rounding of a product of d factors in B."""
     return _TOLERANCE[single] + 0.5 * _EPS * math.sqrt(d)
@@ -98,7 +98,7 @@ def _grid(work, pair, chain, k, low, high, levels, single):
 def _integrate(work, pair, chain, k, low, high, levels, single):
     """Integrals of the densities over [low, high] as moments."""
     row, nodes = work.row, work.nodes
-    stack = np.empty((1200, 4))  # ends of panels, and B there
+    stack = work.stacks[0]  # ends of panels, and B there
     narrow = np.inf
     for i in range(row.shape[1]):
         if row[V, i] > 0.0:
@@ -113,7 +113,7 @@ def _integrate(work, pair, chain, k, low, high, levels, single):
     allowed = k * tolerance(row.shape[1], single)
     while size:
         size -= 1
-        a, b, b_low, b_high = stack[size]
+        a, b, b_low, b_high = stack[size, 0], stack[size, 1], stack[size, 2], stack[size, 3]
         if abs(b_high - b_low) < _NEGLIGIBLE[single]:
             continue
         centre = a + 0.5 * (b - a)
@@ -149,7 +149,7 @@ def _expected_places(work, pair, chain, k, at, tied, single):
         work.nodes[OFFSET, j] = 0.0
     centre_at(work.row, at)
     primitives(work, pair, chain, k, np.int64(8), single)
-    if not chain.size:
+    if chain is None:
         return work.nodes[PRIMITIVE, 0]
     places = 0.0
     for a in range(k):
@@ -158,40 +158,44 @@ def _expected_places(work, pair, chain, k, at, tied, single):
 
 
 @njit(**INNER)
+def _next_constant(mu, sigma, widest, below):
+    """``(value, tied)``: the largest constant below another one, and how often it occurs.
+
+    Minus infinity is behind all others.
+    """
+    value, tied = -np.inf, 0
+    for i in range(mu.size):
+        if mu[i] < below and not is_live(mu[i], sigma[i], widest):
+            if mu[i] > value:
+                value, tied = mu[i], 0
+            tied += mu[i] == value
+    return value, tied
+
+
+@njit(**INNER)
 def panels(work, pair, chain, mu, sigma, live, origin, unit, widest, k, single, out):
     """Probabilities (d,) of being among the k largest, for any scores; they add up to k."""
     row, moments = work.row, work.moments
     d = row.shape[1]
-    # Constants, from the largest on, with minus infinity behind all of them.
-    constants = np.empty(d - live)
-    size = 0
     for i in range(d):
         out[i] = 0.0
-        if not is_live(mu[i], sigma[i], widest):
-            constants[size] = -mu[i]
-            size += 1
-    constants.sort()
     high = -np.inf
     for i in range(d):
         if row[V, i] > 0.0:
             high = max(high, -row[M, i] + REACH * row[V, i])
     bottom = lowest(row, live)
-    passed = 0
+    passed, value = 0, np.inf
     while passed < k:
         left = k - passed
-        value, tied = -np.inf, 0
-        if passed < size:
-            value = -constants[passed]
-            while passed + tied < size and -constants[passed + tied] == value:
-                tied += 1
+        value, tied = _next_constant(mu, sigma, widest, value)
         at = max((value - origin) / unit, -1e290) if value > -np.inf else -np.inf
         low = max(at, lowest(row, left) if left <= live else bottom)
         if live and low < high:
             # A constant cuts densities off: no matter for panels.
-            levels = _LEVELS if chain.size and low > at and not passed else 0
+            levels = _LEVELS if chain is not None and low > at and not passed else 0
             _integrate(work, pair, chain, np.int64(left), low, high, np.int64(levels), single)
             for i in range(d):
-                out[i] += moments[0, i] if chain.size else moments[0, i] * row[BETA, i]
+                out[i] += moments[0, i] * (row[BETA, i] if chain is None else 1.0)
         high = min(high, at)
         if not tied:
             break

@@ -11,9 +11,9 @@ import math
 import numpy as np
 from numba import njit
 
-from mvnorth._cpu.argmax_nodes import is_live
 from mvnorth._cpu.factor_nodes import BETA, INNER, SCALE, M, V, allocate
 from mvnorth._cpu.factor_trapezoid import integrate
+from mvnorth._scalar.argmax import is_live
 from mvnorth._scalar.normal import log_ndtr
 
 _LOG_SMALLEST = math.log(1e-300)

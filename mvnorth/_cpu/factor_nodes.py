@@ -9,7 +9,6 @@ x_i < FAR, have exp(-x_i**2/2) taken out of their Phi: together these are a quad
 and the rest neither underflows nor loses digits however far out they are.
 """
 
-import math
 from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
@@ -17,13 +16,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from mvnorth._scalar.exp_log import FAST, exp_parts, split_mantissa
+from mvnorth._scalar.exp_log import FAST, split_mantissa
+from mvnorth._scalar.one_factor import add_moment, far_parts, log_slopes, quadratic_parts
 from mvnorth._scalar.phi_mills import FAR, far, full, short
 
 NODES = 32  # at most at a time; every number of nodes is a multiple of 8
 _KEPT = 16384  # coordinates whose phi/Phi are kept; of more they are faster computed twice
-_EXPONENT = 2.0**49  # exp_parts takes no more
-_INV_SQRT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
 # How kernels inside kernels are compiled: nothing calls them from Python, which halves the time.
 INNER: dict[str, Any] = {
     "cache": True, "nogil": True, "fastmath": FAST, "error_model": "numpy",
@@ -41,19 +39,22 @@ M, V, SCALE, BETA, X, IS_FAR, VECTOR = range(7)
 # for the rule.
 OFFSET, NUMERATOR, DENOMINATOR, LOST, POWER, SLOPE, BEND, TWIST, STEEP = range(9)
 STRETCH, TURN, WEIGHT, DOT = range(9, 13)
-# Places in sums, (22,): of F, F', F''; of the derivatives (F SLOPE)', (F SLOPE)''; of F STEEP, over
+# Places in sums, (32,): of F, F', F''; of the derivatives (F SLOPE)', (F SLOPE)''; of F STEEP, over
 # all nodes; then F at the outermost node and at its neighbour, and both times STEEP, on the left
 # and on the right.  Then, for second derivatives, of (F SLOPE**2)', (F SLOPE**2)'' and F STEEP**2,
-# the last at the outermost nodes and their neighbours, and the relative error of all these.
+# the last at the outermost nodes and their neighbours, and the relative error of all these; then
+# ten numbers of a panel.
 TOTAL, FIRST, SECOND, SLOPE_FIRST, SLOPE_SECOND, STEEP_TOTAL, LEFT, RIGHT = 0, 1, 2, 3, 4, 5, 6, 10
 SQUARE_FIRST, SQUARE_SECOND, SQUARE_TOTAL, SQUARE_LEFT, SQUARE_RIGHT = 14, 15, 16, 17, 19
-SQUARE_ERROR = 21
+SQUARE_ERROR, PARTS = 21, 22
 # Rows of moments for first derivatives, for products with second ones, and, with d rows more, for a
 # matrix; see ``add_moments``.
 FIRST_ORDER, SECOND_ORDER = 4, 8
 # All of these; mills (power of two, NODES) with the h_i of the last coordinates;
-# moments (k, d).  Few arrays: with every call each costs a reference count.
-Work = namedtuple("Work", "row nodes mills moments sums")
+# moments (k, d); stacks (2, STACK, 5) of panels.  Few arrays: with every call each costs a
+# reference count.
+Work = namedtuple("Work", "row nodes mills moments sums stacks")
+STACK = 4600
 # The map from t to z, what was taken out of the integrand there, and the precision.
 Place = namedtuple("Place", "z width a tau linear curvature single")
 TOLERANCE = (1e-13, 1e-7)  # of the integral, in double and in single precision
@@ -67,7 +68,8 @@ def allocate(d, order):
         kept *= 2
     moments = np.empty((order, d if order else 0))
     nodes, mills = np.empty((13, NODES)), np.empty((kept, NODES))
-    return Work(np.empty((7, d)), nodes, mills, moments, np.empty(22))
+    stacks = np.empty((2, STACK, 5))
+    return Work(np.empty((7, d)), nodes, mills, moments, np.empty(32), stacks)
 
 
 @njit(**INNER)
@@ -112,13 +114,6 @@ def _renormalise(nodes, n):
         nodes[POWER, k] += exponent
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
-def _far_parts(x):
-    """Like ``full``, for coordinates whose exp(-x**2/2) has been taken out."""
-    h, r = far(x)
-    return _INV_SQRT_2_PI, min(h, 1e18), 0.0, h, r, 0.0  # sixteen h must not overflow
-
-
 def _multiplier(parts: Callable) -> Callable:
     """Compile the multiplication by Phi of coordinates [begin, end) for one form of Phi."""
 
@@ -134,11 +129,10 @@ def _multiplier(parts: Callable) -> Callable:
                 nodes[DENOMINATOR, k] *= d
                 nodes[LOST, k] += rest
                 nodes[POWER, k] += exponent
-                b = h * beta
-                nodes[SLOPE, k] += b
-                b *= beta
-                nodes[BEND, k] += b * r
-                nodes[TWIST, k] += b * beta * (r * (r + h) - 1.0)
+                once, twice, thrice = log_slopes(h, r, beta)
+                nodes[SLOPE, k] += once
+                nodes[BEND, k] += twice
+                nodes[TWIST, k] += thrice
                 nodes[STEEP, k] += h * size
                 h_i[k] = h
             if i % 16 == 15:
@@ -147,7 +141,7 @@ def _multiplier(parts: Callable) -> Callable:
     return multiply
 
 
-_multiply_full, _multiply_short, _multiply_far = map(_multiplier, (full, short, _far_parts))
+_multiply_full, _multiply_short, _multiply_far = map(_multiplier, (full, short, far_parts))
 
 
 @njit(**INNER)
@@ -185,9 +179,7 @@ def evaluate(row, nodes, mills, n, shift, linear, curvature, single):
     begin = np.int64(0)  # a literal would be compiled for itself
     _multiply(row, nodes, mills, n, begin, row.shape[1], single)
     for k in range(n):
-        delta = shift + nodes[OFFSET, k]
-        taken_out = -(linear + 0.5 * curvature * delta) * delta
-        f, exponent = exp_parts(min(max(taken_out, -_EXPONENT), _EXPONENT), 0.0)
+        f, exponent = quadratic_parts(shift + nodes[OFFSET, k], linear, curvature)
         nodes[NUMERATOR, k] *= f * (1.0 + nodes[LOST, k])
         nodes[POWER, k] += exponent
     _renormalise(nodes, n)
@@ -204,11 +196,7 @@ def _add_moments(row, nodes, mills, n, shift, moments, begin, end):
             plain += term
             tilted += term * nodes[OFFSET, k]
             spread += term * abs(nodes[OFFSET, k])
-        if plain > 0.0:  # else x may be infinite
-            moments[0, i] += plain
-            moments[1, i] += tilted + shift * plain
-            moments[2, i] += row[BETA, i] * tilted + row[X, i] * plain
-            moments[3, i] += abs(row[BETA, i]) * spread + abs(row[X, i]) * plain
+        add_moment(moments, i, plain, tilted, spread, shift, row[X, i], row[BETA, i])
 
 
 @njit(**SUMS)

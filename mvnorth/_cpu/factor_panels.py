@@ -19,11 +19,13 @@ from mvnorth._cpu.factor_nodes import (
     NODES,
     NUMERATOR,
     OFFSET,
+    PARTS,
     POWER,
     SECOND_ORDER,
     SLOPE,
     SQUARE_ERROR,
     SQUARE_TOTAL,
+    STACK,
     STEEP,
     STEEP_TOTAL,
     TOLERANCE,
@@ -36,8 +38,8 @@ from mvnorth._cpu.factor_nodes import (
 )  # fmt: skip
 from mvnorth._scalar.exp_log import power_of_two
 
-_PANELS = 1500  # evaluations of two half panels, at most
-_DOUBLINGS = 400  # on either side of the mode, at most
+_PANELS = 1500  # evaluations of two half panels, at most; with the next, as many as stacks hold
+_DOUBLINGS = (STACK - 2 * _PANELS) // 4  # on either side of the mode, at most
 _NEGLIGIBLE = 1e-18
 _SMALLEST = 2.0**-1022
 _HALF = NODES // 2 - 2  # nodes of a half panel; three of the others are its ends
@@ -107,7 +109,7 @@ def _push_halves(stack, size, low, width, parts):
 @njit(**INNER)
 def _narrowest(z):
     """Width of a panel at z whose nodes are still told apart: a power of two."""
-    return 2.0 ** (np.floor(math.log2(max(abs(z), 1e-30))) - 49.0)
+    return power_of_two(math.floor(math.log2(max(abs(z), 1e-30))) - 49.0)
 
 
 @njit(**INNER)
@@ -120,8 +122,8 @@ def _start(work, place):
     steepest = 1.0 / place.width
     for i in range(row.shape[1]):
         steepest = max(steepest, abs(row[BETA, i]))
-    width = max(2.0 ** np.floor(-math.log2(steepest)), _narrowest(place.z))
-    edge = width * np.floor(place.z / width)
+    width = max(power_of_two(1.0 * math.floor(-math.log2(steepest))), _narrowest(place.z))
+    edge = width * math.floor(place.z / width)
     n = np.int64(8)
     for k in range(n):
         nodes[OFFSET, k] = 0.0
@@ -142,11 +144,12 @@ def panels(work, place):
     sums = work.sums
     # Panels to do (low, width, integrals of f, of f STEEP and of f STEEP**2): first those that f
     # itself asks to halve, which lead to the walls; only then is known what f STEEP amounts to.
-    now = np.empty((2 * _PANELS + 4 * _DOUBLINGS, 5))
-    later = np.empty_like(now)
-    parts = np.empty(10)
+    now, later = work.stacks[0], work.stacks[1]
+    parts = sums[PARTS:]
     squares = work.moments.shape[0] > SECOND_ORDER
-    steepest = np.max(np.abs(work.row[BETA]))
+    steepest = 0.0
+    for i in range(work.row.shape[1]):
+        steepest = max(steepest, abs(work.row[BETA, i]))
     clear(work)
     edge, smallest, top = _start(work, place)
     size, used = 0, 0
@@ -177,11 +180,13 @@ def panels(work, place):
     while size or taken_up < put_off:
         postponed = size == 0
         if postponed:  # in turn, for they may still lead to walls
-            low, width, f, g, square = later[taken_up]
+            low, width, f = later[taken_up, 0], later[taken_up, 1], later[taken_up, 2]
+            g, square = later[taken_up, 3], later[taken_up, 4]
             taken_up += 1
         else:
             size -= 1
-            low, width, f, g, square = now[size]
+            low, width, f = now[size, 0], now[size, 1], now[size, 2]
+            g, square = now[size, 3], now[size, 4]
         shift = _halves(work, place, low, width, top, parts)
         used += NODES
         evaluations += 1

@@ -34,23 +34,20 @@ from mvnorth._cpu.factor_nodes import (
     add_moments,
     evaluate,
 )
-from mvnorth._scalar.exp_log import exp_parts, power_of_two
+from mvnorth._scalar.exp_log import FAST, power_of_two
+from mvnorth._scalar.one_factor import map_point, node_terms
 
 
 @njit(**INNER)
 def place_nodes(work, place, n, start, step):
     """Offsets of t = start + k step, and y' and y'' there."""
     nodes = work.nodes
-    a, tau = place.a, place.tau
+    width, a, tau = place.width, place.a, place.tau
     for k in range(n):
-        f, power = exp_parts(0.5 * a * (start + step * k), 0.0)
-        grow = f * power_of_two(power)
-        shrink = 1.0 / grow
-        sinh = 0.5 * (grow - shrink)
-        cosh = 0.5 * (grow + shrink)
-        nodes[OFFSET, k] = (2.0 * place.width / a) * sinh * (cosh + tau * sinh)
-        nodes[STRETCH, k] = 1.0 + 2.0 * sinh * (sinh + tau * cosh)
-        nodes[TURN, k] = a * (tau + 2.0 * sinh * (cosh + tau * sinh))
+        offset, stretch, turn = map_point(start + step * k, width, a, tau)
+        nodes[OFFSET, k] = offset
+        nodes[STRETCH, k] = stretch
+        nodes[TURN, k] = turn
 
 
 @njit(**SUMS)
@@ -64,26 +61,19 @@ def _fold(work, place, n, top):
     plain = first = second = slope_first = slope_second = steep = 0.0
     square_first = square_second = square_total = 0.0
     for k in range(n):
-        weight, stretch, turn = nodes[WEIGHT, k], nodes[STRETCH, k], nodes[TURN, k]
-        reach, turned = width * stretch, width * turn
-        slope = nodes[SLOPE, k] - (place.z + nodes[OFFSET, k])
-        once = slope * reach + turn / stretch  # F'/F
-        twice = (slope * slope - 1.0 - nodes[BEND, k]) * reach * reach  # F''/F
-        twice += 3.0 * slope * turned + a * a
-        fall = -nodes[BEND, k] * reach  # of the slope, and its derivative
-        bent = nodes[TWIST, k] * reach * reach - nodes[BEND, k] * turned
-        plain += weight
-        first += weight * once
-        second += weight * twice
-        slope_first += weight * (once * nodes[SLOPE, k] + fall)
-        slope_second += weight * (twice * nodes[SLOPE, k] + 2.0 * once * fall + bent)
-        steep += weight * nodes[STEEP, k]
-        square = nodes[SLOPE, k] * nodes[SLOPE, k]
-        bent = 2.0 * (fall * fall + nodes[SLOPE, k] * bent)
-        fall *= 2.0 * nodes[SLOPE, k]  # of the square, and its derivative
-        square_first += weight * (once * square + fall)
-        square_second += weight * (twice * square + 2.0 * once * fall + bent)
-        square_total += weight * nodes[STEEP, k] * nodes[STEEP, k]
+        terms = node_terms(
+            nodes[WEIGHT, k], nodes[STRETCH, k], nodes[TURN, k], nodes[OFFSET, k], nodes[SLOPE, k],
+            nodes[BEND, k], nodes[TWIST, k], nodes[STEEP, k], place.z, width, a,
+        )  # fmt: skip
+        plain += terms[0]
+        first += terms[1]
+        second += terms[2]
+        slope_first += terms[3]
+        slope_second += terms[4]
+        steep += terms[5]
+        square_first += terms[6]
+        square_second += terms[7]
+        square_total += terms[8]
     sums[TOTAL] += plain
     sums[FIRST] += first
     sums[SECOND] += second
@@ -95,8 +85,9 @@ def _fold(work, place, n, top):
     sums[SQUARE_TOTAL] += square_total
 
 
-@njit(**INNER)
-def _note_edge(sums, side, nodes, last, before):
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
+def note_edge(sums, side, nodes, last, before):
+    """Keep what the outermost node on a side and its neighbour add to sums."""
     square = SQUARE_LEFT if side == LEFT else SQUARE_RIGHT
     sums[square] = nodes[WEIGHT, last] * nodes[STEEP, last] ** 2
     sums[square + 1] = nodes[WEIGHT, before] * nodes[STEEP, before] ** 2
@@ -127,9 +118,9 @@ def sweep(work, place, start, step, count, top, outermost):
                 top = max(top, nodes[POWER, k])
         _fold(work, place, n, top)
         if outermost & 1 and begin == 0:
-            _note_edge(work.sums, LEFT, nodes, 0, 1)
+            note_edge(work.sums, LEFT, nodes, 0, 1)
         if outermost & 2:
-            _note_edge(work.sums, RIGHT, nodes, n - 1, n - 2)
+            note_edge(work.sums, RIGHT, nodes, n - 1, n - 2)
         if work.moments.shape[1]:
             add_moments(row, nodes, mills, n, 0.0, place.single, work.moments)
     return top

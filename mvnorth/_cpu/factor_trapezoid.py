@@ -15,7 +15,7 @@ measured on the one that is used.  Where it is too large the step is halved; int
 which several halvings do not resolve, go to adaptive Gauss-Legendre panels.
 """
 
-import math
+from collections import namedtuple
 
 import numpy as np
 from numba import njit
@@ -23,24 +23,15 @@ from numba import njit
 from mvnorth._cpu.factor_mode import find_mode
 from mvnorth._cpu.factor_nodes import (
     BETA,
-    FIRST,
     FIRST_ORDER,
     INNER,
-    LEFT,
     NUMERATOR,
     OFFSET,
     POWER,
-    RIGHT,
     SECOND,
     SECOND_ORDER,
     SLOPE,
-    SLOPE_FIRST,
-    SLOPE_SECOND,
     SQUARE_ERROR,
-    SQUARE_FIRST,
-    SQUARE_LEFT,
-    SQUARE_RIGHT,
-    SQUARE_SECOND,
     SQUARE_TOTAL,
     STEEP_TOTAL,
     TOLERANCE,
@@ -56,56 +47,41 @@ from mvnorth._cpu.factor_nodes import (
     take_out_quadratic,
 )
 from mvnorth._cpu.factor_panels import panels
+from mvnorth._cpu.factor_rule import DECISION, Outcome, first_nodes, hides_wall, proceed
 from mvnorth._cpu.factor_sweep import sweep
-from mvnorth._scalar.exp_log import log_scaled
+from mvnorth._scalar.one_factor import (
+    conclude,
+    curve_map,
+    is_steep,
+    may_count,
+    measured,
+    noise_of,
+    rounding_in_tail,
+    rounding_of,
+)
 
-# Step and number of nodes to start with, and the share of the sum that the first omitted node may
-# have: in double and in single precision.
-_STEP = (0.55, 0.85)
-_FIRST = (32, 16)
-OMITTED = (1e-17, 1e-9)
-_LEVELS = 3  # halvings of the step
-_SKEW = 1.2  # how much faster than the skewness asks for the map grows in its tails
-_EXTENSIONS = 20  # on either side, by eight nodes
-_STEEP_SLOPE = 3.0  # in widths, half a step from the mode, where it is 0.3 for a normal density
-_SHARP = 3.0  # change of x_i from node to node
-_HOPELESS = 0.01  # relative rounding error of the integrand
-_EPS = 2.0**-52
-_SMALLEST, _LARGEST = 2.0**-1022, 2.0**100
-_HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
-
-
-@njit(**INNER)
-def _omitted(last, before):
-    """Bound on what comes after two terms of a log-concave sequence."""
-    if last <= 0.0:
-        return 0.0
-    return last * last / (before - last) if last < before else np.inf
+LEAST_BEND = 0.18  # of the map
+HOPELESS = 0.01  # relative rounding error of the integrand
+LARGEST = 2.0**100
+# What ``integrate`` finds: the error is that of the probability, relative.
+Integral = namedtuple("Integral", "log_prob error slope_error used z width whole")
 
 
 @njit(**INNER)
-def _too_short(sums, side, cut):
-    """Whether a sum goes on beyond the nodes on this side."""
-    return (
-        _omitted(sums[side], sums[side + 1]) > cut * sums[TOTAL]
-        or _omitted(sums[side + 2], sums[side + 3]) > 10.0 * cut * sums[STEEP_TOTAL]
-    )
+def _is_resolved(work, place, n, step, squares):
+    """Whether no wall is seen among the first n nodes.
 
-
-@njit(**INNER)
-def _squares_too_short(sums, side, cut):
-    """The same for products of two phi/Phi, whose peak lies further out still."""
-    total, edge = sums[SQUARE_TOTAL], SQUARE_RIGHT if side == RIGHT else SQUARE_LEFT
-    if total == 0.0:
-        return sums[STEEP_TOTAL] > 0.0
-    return _omitted(sums[edge], sums[edge + 1]) > 10.0 * cut * total
-
-
-@njit(**INNER)
-def _alias(first, second, step):
-    """Size of the rule's error, from sums of first and second derivatives over its nodes."""
-    scale = step / (2.0 * math.pi)
-    return math.hypot(scale * scale * second, scale * first)
+    Between walls the nodes beside the mode are far down a slope.
+    """
+    row, nodes, tolerance = work.row, work.nodes, TOLERANCE[place.single]
+    for k in range(n // 2 - 1, n // 2 + 1):
+        if is_steep(nodes[SLOPE, k], place.z, nodes[OFFSET, k], place.width):
+            return False
+    for i in range(row.shape[1]):
+        x, beta = row[X, i], row[BETA, i]
+        if hides_wall(x, beta, nodes, work.sums, n, place.width, step, tolerance, squares):
+            return False
+    return True
 
 
 @njit(**INNER)
@@ -113,92 +89,33 @@ def _gradient_is_hidden(work, z):
     """Whether phi/Phi is zero at all nodes so far, but not where |z| is up to 38."""
     if work.sums[STEEP_TOTAL] > 0.0:
         return False
-    row = work.row
-    nearest = np.inf
-    for i in range(row.shape[1]):
-        nearest = min(nearest, row[X, i] - abs(row[BETA, i]) * (38.0 + abs(z)))
-    return nearest < 38.0
-
-
-@njit(**INNER)
-def _has_wall(work, n, width, step, tolerance, squares):
-    """Whether some Phi(x_i) is a step between two nodes, where the integrand still counts.
-
-    Nodes on either side of it cannot tell where between them it is.
-    """
-    row, nodes, sums = work.row, work.nodes, work.sums
-    for i in range(row.shape[1]):
-        if abs(row[BETA, i]) * width * step > _SHARP:
-            wall = -row[X, i] / row[BETA, i]
-            k = 0 if wall < 0.0 else n - 1  # the node next to it on the side of the mode
-            while wall < 0.0 and nodes[OFFSET, k] < wall and k < n - 1:
-                k += 1
-            while wall >= 0.0 and nodes[OFFSET, k] > wall and k > 0:
-                k -= 1
-            f = nodes[WEIGHT, k]
-            if f > tolerance * sums[TOTAL] or f > tolerance * width * step * sums[STEEP_TOTAL]:
-                return True
-            steepest = f * abs(row[BETA, i])
-            if squares and steepest > tolerance * width * step * sums[SQUARE_TOTAL]:
-                return True
-    return False
+    counts = False
+    for i in range(work.row.shape[1]):
+        counts |= may_count(work.row[X, i], work.row[BETA, i], z)
+    return counts
 
 
 @njit(**INNER)
 def _trapezoid(work, place, noise):
-    """``(step, error, slope_error, used, top)``: the rule on as many levels as it takes.
+    """``(outcome, used, top)``: the rule on as many levels as it takes.
 
-    Totals and moments are sums over ``used`` nodes, to be multiplied by the step; errors are
-    relative, of the integral and of that of F SLOPE, and infinite if the levels did not suffice.
+    Totals and moments are sums over ``used`` nodes, to be multiplied by the step.
     """
-    single, sums = place.single, work.sums
+    single = place.single
     squares = work.moments.shape[0] > SECOND_ORDER
-    step, first, cut = _STEP[single], _FIRST[single], OMITTED[single]
-    # Nodes are the odd multiples of half a step, for k in [low, high).
-    low, high = -(first // 2), first // 2
-    top = sweep(work, place, (low + 0.5) * step, step, first, np.nan, np.int64(3))
-    used = first
-    # Between walls the nodes beside the mode are far down a slope.
-    middle = first // 2
-    for k in range(middle - 1, middle + 1):
-        slope = work.nodes[SLOPE, k] - (place.z + work.nodes[OFFSET, k])
-        if not abs(slope) * place.width <= _STEEP_SLOPE:
-            return step, np.inf, np.inf, used, top
-    if _has_wall(work, first, place.width, step, TOLERANCE[single], squares):
-        return step, np.inf, np.inf, used, top
+    nodes, progress = first_nodes(single)
+    top = sweep(work, place, nodes.start, nodes.stride, nodes.count, np.nan, nodes.outermost)
+    used = nodes.count
+    if not _is_resolved(work, place, nodes.count, nodes.stride, squares):
+        return Outcome(nodes.stride, np.inf, np.inf, np.inf), used, top
     hidden = _gradient_is_hidden(work, place.z)
-    for side in range(2):
-        for _ in range(_EXTENSIONS):
-            edge = RIGHT if side else LEFT
-            short = _too_short(sums, edge, cut)
-            short |= squares and _squares_too_short(sums, edge, cut)
-            if not short and not (hidden and sums[STEEP_TOTAL] == 0.0):
-                break
-            low, high = low - 8 * (1 - side), high + 8 * side
-            start = (high - 7.5 if side else low + 0.5) * step
-            sweep(work, place, start, step, np.int64(8), top, 1 + side)
-            used += 8
-    for level in range(_LEVELS + 1):
-        fine = step * 0.5**level
-        if level:  # the even multiples of half a step, then the odd ones of each finer step
-            begin = low * step + (0.0 if level == 1 else fine)
-            stride = step if level == 1 else 2.0 * fine
-            count = high - low + 1 if level == 1 else (high - low) * 2 ** (level - 1)
-            sweep(work, place, begin, stride, count, top, np.int64(0))
-            used += count
-        error = _alias(sums[FIRST], sums[SECOND], fine) / sums[TOTAL]
-        slope_error = _alias(sums[SLOPE_FIRST], sums[SLOPE_SECOND], fine)
-        slope_error /= max(sums[STEEP_TOTAL], _SMALLEST)
-        square_error = _alias(sums[SQUARE_FIRST], sums[SQUARE_SECOND], fine)
-        square_error /= max(sums[SQUARE_TOTAL], _SMALLEST)
-        tolerance = TOLERANCE[single] + noise
-        # Products of two phi/Phi may be narrower than what has been measured: one step finer.
-        if squares and (level == 0 or (level < _LEVELS and square_error > 5.0 * tolerance)):
-            continue
-        if error <= tolerance and slope_error <= 5.0 * tolerance:
-            sums[SQUARE_ERROR] = square_error
-            return fine, error, slope_error, used, top
-    return fine, np.inf, np.inf, used, top
+    tolerance = TOLERANCE[single] + noise
+    while True:
+        nodes, progress, outcome = proceed(work.sums, progress, hidden, squares, single, tolerance)
+        if nodes.count == 0:
+            return outcome, used, top
+        sweep(work, place, nodes.start, nodes.stride, nodes.count, top, nodes.outermost)
+        used += nodes.count
 
 
 @njit(**INNER)
@@ -221,51 +138,81 @@ def _mode_alone(work, place):
 
 
 @njit(**INNER)
-def integrate(work, single):
-    """``(log_prob, rel_error, slope_error, used, z, width, whole)`` of the row.
+def _prepare(work, single):
+    """``(place, constant, noise)`` of the row, centred at its mode, with empty sums.
 
-    Moments are to be divided by whole; slope_error is relative, of the derivatives, and so is
-    sums[SQUARE_ERROR], of the second ones.
+    The constant is the logarithm of what was taken out there; the noise is relative rounding.
     """
     z, width, skew, size = find_mode(work.row)
     constant, linear, curvature = take_out_quadratic(work.row, z)
     if work.moments.shape[0] > FIRST_ORDER:
         set_reference(work.row, work.moments)
-    kappa = skew / 3.0
-    a = min(max(_SKEW * abs(kappa), 0.18), 3.0)
-    tau = min(max(kappa / a, -1.0 / _SKEW), 1.0 / _SKEW)
-    place = Place(z, width, a, tau, linear, curvature, single)
+    a, tau = curve_map(skew, LEAST_BEND)
     clear(work)
-    d = work.row.shape[1]
-    rounding = _EPS * (8.0 + 10.0 * math.sqrt(d) + 0.02 * d)
-    noise = _EPS * width * (size + abs(z))
-    used, factor, top, correction = 0, 0.0, 0.0, 0.0
+    place = Place(z, width, a, tau, linear, curvature, single)
+    return place, constant, noise_of(width, size, z)
+
+
+@njit(**INNER)
+def _conclude(work, place, constant, noise, used, factor, top, correction, error, slope_error):
+    sums, width, d = work.sums, place.width, work.row.shape[1]
+    whole = sums[TOTAL]
+    log_prob, error, slope_error = conclude(
+        d, width, noise, whole, correction, factor, top, constant, sums[STEEP_TOTAL], error,
+        slope_error,
+    )  # fmt: skip
+    share = sums[SQUARE_TOTAL] * width * width / whole
+    sums[SQUARE_ERROR] += rounding_in_tail(rounding_of(d) + noise, share)
+    return Integral(log_prob, error, slope_error, used, place.z, width, whole)
+
+
+@njit(**INNER)
+def _without_rule(work, place, constant, noise, used, resolvable):
+    used, factor, top = np.int64(used), 1.0, 0.0
     error = slope_error = np.inf
-    if noise <= _HOPELESS:
-        step, error, slope_error, used, top = _trapezoid(work, place, noise)
-        factor = step * width
-        correction = (step / (2.0 * math.pi)) ** 2 * work.sums[SECOND]  # what has been measured
-        if error == np.inf:
-            # Short functions are too rough to see whether panels agree.
-            double = Place(z, width, a, tau, linear, curvature, 0)
-            error, slope_error, more, top = panels(work, double)
-            used += more
-            factor, correction = 1.0, 0.0
-    if not 0.0 < work.sums[TOTAL] < _LARGEST:  # no hope, or a wall too sharp for numbers to resolve
+    if resolvable:
+        # Short functions are too rough to see whether panels agree.
+        z, width, a, tau, linear, curvature, _ = place
+        double = Place(z, width, a, tau, linear, curvature, np.int64(0))
+        error, slope_error, more, top = panels(work, double)
+        used += more
+    if not (resolvable and 0.0 < work.sums[TOTAL] < LARGEST):  # or a wall too sharp for numbers
         error = slope_error = np.inf
-        correction = 0.0
         clear(work)
         work.sums[SQUARE_ERROR] = np.inf
-        recentre(work.row, z)
-        used, factor, top = used + 8, width, _mode_alone(work, place)
-    whole = work.sums[TOTAL]
-    log_prob = min(log_scaled((whole + correction) * factor, top) + constant - _HALF_LOG_2_PI, 0.0)
-    rounding += noise
-    # A gradient far out in the tail of the integrand is a product of exponentials as small as it.
-    steep = work.sums[STEEP_TOTAL] * width / whole
-    depth = -math.log(steep) if 0.0 < steep < 1.0 else 0.0
-    slope_error += rounding + 2.0 * _EPS * depth
-    steep = work.sums[SQUARE_TOTAL] * width * width / whole
-    depth = -math.log(steep) if 0.0 < steep < 1.0 else 0.0
-    work.sums[SQUARE_ERROR] += rounding + 2.0 * _EPS * depth
-    return log_prob, error + rounding, slope_error, used, z, width, whole
+        recentre(work.row, place.z)
+        used, factor, top = used + 8, place.width, _mode_alone(work, place)
+    return _conclude(work, place, constant, noise, used, factor, top, 0.0, error, slope_error)
+
+
+@njit(**DECISION)
+def integrate_unresolved(work, single, used, resolvable):
+    """``integrate`` for a row that the trapezoidal rule has not resolved with ``used`` nodes.
+
+    By panels, if it is ``resolvable``: if not the noise but a wall is the reason.
+    """
+    place, constant, noise = _prepare(work, single)
+    return _without_rule(work, place, constant, noise, used, resolvable)
+
+
+@njit(**INNER)
+def integrate(work, single):
+    """The ``Integral`` of the row.
+
+    Moments are to be divided by its ``whole``; slope_error is relative, of the derivatives, and so
+    is sums[SQUARE_ERROR], of the second ones.
+    """
+    place, constant, noise = _prepare(work, single)
+    sums = work.sums
+    used, resolvable = np.int64(0), False
+    if noise <= HOPELESS:
+        outcome, used, top = _trapezoid(work, place, noise)
+        resolvable = outcome.error == np.inf
+        if not resolvable and 0.0 < sums[TOTAL] < LARGEST:
+            sums[SQUARE_ERROR] = outcome.square_error
+            factor, correction = outcome.step * place.width, measured(outcome.step, sums[SECOND])
+            return _conclude(
+                work, place, constant, noise, used, factor, top, correction, outcome.error,
+                outcome.slope_error,
+            )  # fmt: skip
+    return _without_rule(work, place, constant, noise, used, resolvable)

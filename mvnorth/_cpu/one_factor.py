@@ -32,10 +32,10 @@ from mvnorth._cpu.factor_nodes import (
     V,
     allocate,
 )
-from mvnorth._cpu.factor_trapezoid import OMITTED, integrate
+from mvnorth._cpu.factor_rule import OMITTED
+from mvnorth._cpu.factor_trapezoid import integrate
+from mvnorth._scalar.one_factor import MARGIN, hidden_slope, slope_bounds, slope_entry
 
-_MARGIN = 10.0  # of single derivatives over the error of their sum
-_SHORT = 2e-7  # relative error of phi/Phi in single precision
 _REACH = 20.0  # widths beyond which the integrand does not count
 _TINY, _LEAST = 2.0**-1020, 2.0**-500  # an error, a loading
 
@@ -48,6 +48,35 @@ def _load(row, m, scale, v, b):
         row[SCALE, i] = scale[shared, i]
         row[V, i] = v[shared, i]
         row[BETA, i] = v[shared, i] * scale[shared, i]
+
+
+@njit(nogil=True, error_model="numpy")
+def set_slopes(work, integral, b, single, largest, grad_m, grad_c, grad_v):
+    """Derivatives of row b from its moments; bounds on the errors of those in m, c and v."""
+    row, moments = work.row, work.moments
+    _, _, slope_error, _, z, width, whole = integral
+    hidden = hidden_slope(slope_error, work.sums[STEEP_TOTAL], whole, width, TOLERANCE[single])
+    hidden_m = hidden_c = 0.0
+    largest_m = largest_c = largest_v = 0.0  # entries, or what they are differences of
+    for i in range(moments.shape[1]):
+        in_m, in_c, in_v, size_c, size_v, hidden_m_i, hidden_c_i = slope_entry(
+            row[SCALE, i], row[BETA, i], row[V, i], moments[0, i], moments[1, i], moments[2, i],
+            moments[3, i], whole, z, width, hidden,
+        )  # fmt: skip
+        largest_m = max(largest_m, in_m)
+        hidden_m = max(hidden_m, hidden_m_i)
+        hidden_c = max(hidden_c, hidden_c_i)
+        if grad_m.size:
+            grad_m[b, i] = min(in_m, largest)
+        if grad_v.size:
+            largest_v = max(largest_v, size_v)
+            grad_v[b, i] = min(max(in_v, -largest), largest)
+        if grad_c.size:
+            largest_c = max(largest_c, size_c)
+            grad_c[b, i] = min(max(in_c, -largest), largest)
+    return slope_bounds(
+        slope_error, single, largest, largest_m, largest_c, largest_v, hidden_m, hidden_c, z, width
+    )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -68,42 +97,16 @@ def one_factor(
     grad_m, grad_c, grad_v : (B, d) derivatives of log_prob, or (0, 0) where not wanted
     error : (B, 3) bounds on the errors of any entry of each of these
     """
-    d = m.shape[1]
     wanted = grad_m.size + grad_c.size + grad_v.size > 0
-    work = allocate(d, FIRST_ORDER if wanted else 0)
-    row, moments = work.row, work.moments
+    work = allocate(m.shape[1], FIRST_ORDER if wanted else 0)
     for b in range(begin, end):
-        _load(row, m, scale, v, b)
-        log_prob[b], rel_error[b], slope_error, used[b], z, width, whole = integrate(work, single)
-        # What may hide at a wall, in E[sum_i |beta_i| h_i].
-        hidden = (slope_error + TOLERANCE[single]) * work.sums[STEEP_TOTAL] / whole
-        hidden += TOLERANCE[single] / width
-        hidden_m = hidden_c = 0.0
-        largest_m = largest_c = largest_v = 0.0  # entries, or what they are differences of
-        for i in range(moments.shape[1]):
-            h = row[SCALE, i] * (moments[0, i] / whole)
-            largest_m = max(largest_m, h)
-            if abs(row[BETA, i]) * width > 1.0:
-                hidden_m = max(hidden_m, 3.0 * hidden / abs(row[V, i]))
-                hidden_c = max(hidden_c, 10.0 * hidden / abs(row[V, i]) * row[SCALE, i])
-            if grad_m.size:
-                grad_m[b, i] = min(h, largest)
-            if grad_v.size:
-                tilted = row[SCALE, i] * (moments[1, i] / whole)
-                largest_v = max(largest_v, (abs(z) + 4.0 * width) * h + abs(tilted))
-                value = z * h + tilted
-                grad_v[b, i] = min(max(value, -largest), largest)
-            if grad_c.size:
-                half = 0.5 * row[SCALE, i] * row[SCALE, i]
-                largest_c = max(largest_c, half * (moments[3, i] / whole))
-                value = -half * (moments[2, i] / whole)
-                grad_c[b, i] = min(max(value, -largest), largest)
+        _load(work.row, m, scale, v, b)
+        integral = integrate(work, single)
+        log_prob[b], rel_error[b], used[b] = integral.log_prob, integral.error, integral.used
         if wanted:
-            bound = min(_MARGIN * slope_error, largest)
-            error[b, 0] = bound * largest_m + hidden_m
-            cancelled = bound + _SHORT * single  # errors of phi/Phi do not cancel with the sums
-            error[b, 1] = cancelled * largest_c + hidden_c
-            error[b, 2] = cancelled * largest_v + hidden_m * (abs(z) + 10.0 * width)
+            error[b, 0], error[b, 1], error[b, 2] = set_slopes(
+                work, integral, b, single, largest, grad_m, grad_c, grad_v
+            )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -152,13 +155,12 @@ def _set_covariance(work, whole, slope_error, width, single, rounding, inherited
     tolerance = TOLERANCE[single]
     size = np.empty(d)  # sqrt(E[h_i**2] / c_i)
     most = np.empty(d)  # of h_i / sqrt(c_i) wherever the integrand counts: h' is in (-1, 0)
-    relative = _MARGIN * max(slope_error, sums[SQUARE_ERROR])
-    # What may hide at a wall, in E[sum_i |beta_i| h_i].
-    hidden = (slope_error + tolerance) * sums[STEEP_TOTAL] / whole + tolerance / width
+    relative = MARGIN * max(slope_error, sums[SQUARE_ERROR])
+    hidden = hidden_slope(slope_error, sums[STEEP_TOTAL], whole, width, tolerance)
     # Expectations of these sums, of which all but a share has been seen: single terms may have
     # their weight where nodes are few.
     steep, square = sums[STEEP_TOTAL] / whole, sums[SQUARE_TOTAL] / whole
-    unseen_share = relative + _MARGIN * OMITTED[single]
+    unseen_share = relative + MARGIN * OMITTED[single]
     top = largest_c = hidden_c = 0.0
     for i in range(d):
         size[i] = row[SCALE, i] * math.sqrt(moments[SECOND_ORDER + i, i] / whole)
@@ -166,7 +168,7 @@ def _set_covariance(work, whole, slope_error, width, single, rounding, inherited
         top = max(top, size[i])
         largest_c = max(largest_c, row[SCALE, i] * row[SCALE, i] * (moments[3, i] / whole))
         if abs(row[BETA, i]) * width > 1.0:
-            hidden_c = max(hidden_c, 2.0 * _MARGIN * hidden / abs(row[V, i]) * row[SCALE, i])
+            hidden_c = max(hidden_c, 2.0 * MARGIN * hidden / abs(row[V, i]) * row[SCALE, i])
     floor = inherited * top * top + _TINY
     for i in range(d):
         v_i = max(abs(row[V, i]), _LEAST)
@@ -178,11 +180,11 @@ def _set_covariance(work, whole, slope_error, width, single, rounding, inherited
             unseen = min(unseen, steep / v_i * most[j], steep / v_j * most[i])
             bound = (relative + rounding) * size[i] * size[j] + unseen_share * unseen + floor
             if steep_i and steep_j:
-                bound += _MARGIN * hidden * min(row[SCALE, i] / v_j, row[SCALE, j] / v_i)
+                bound += MARGIN * hidden * min(row[SCALE, i] / v_j, row[SCALE, j] / v_i)
             elif steep_i:
-                bound += _MARGIN * hidden / v_i * most[j]
+                bound += MARGIN * hidden / v_i * most[j]
             elif steep_j:
-                bound += _MARGIN * hidden / v_j * most[i]
+                bound += MARGIN * hidden / v_j * most[i]
             value = row[SCALE, i] * row[SCALE, j] * (moments[SECOND_ORDER + i, j] / whole)
             grad[i, j] = grad[j, i] = 0.5 * value
             error[i, j] = error[j, i] = 0.5 * bound

@@ -1,17 +1,13 @@
 """Derivatives of a block of samples in the limits of one variable: ``mvnorth._cpu.pathwise``."""
 
-import math
-
 import numpy as np
 from numba import njit
 
 from mvnorth._cpu.genz import BLOCK, fill
-from mvnorth._scalar.exp_log import FAST, exp_parts, power_of_two
-from mvnorth._scalar.normal import Z_MAX, gauss_parts, interval_parts, mills
+from mvnorth._scalar.exp_log import FAST, power_of_two
+from mvnorth._scalar.genz import claimed, pull_below, pull_high, pull_low
 
 SWEEP = 7  # arrays of BLOCK that a variable works in
-_INV_SQRT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
-_LEAST = -0.5 * Z_MAX**2  # exponent
 
 
 @njit(cache=True, nogil=True, fastmath=FAST | {"reassoc"}, error_model="numpy")
@@ -51,9 +47,7 @@ def shares(weight, power, size, top, share):
 def one_sided(acc, upper, u, y, y_bar, high_bar):
     """high_bar of a variable without a lower limit."""
     for s in range(BLOCK):
-        b = upper + acc[s]
-        f, k = exp_parts(max(0.5 * (y[s] - b) * (y[s] + b), _LEAST), 0.0)
-        high_bar[s] = mills(b) + y_bar[s] * (u[s] * f * power_of_two(k))
+        high_bar[s] = pull_below(upper + acc[s], u[s], y[s], y_bar[s])
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -63,25 +57,9 @@ def two_sided(low, high, u, y, y_bar, low_bar, high_bar):
     One output a loop, or it is no vector code.
     """
     for s in range(BLOCK):
-        a = max(low[s], -Z_MAX)
-        b = min(high[s], Z_MAX)
-        _, width, k, sign = interval_parts(a, max(a, b))
-        f, k_high = gauss_parts(min(abs(b), Z_MAX))
-        density = f * power_of_two(k_high - k) * _INV_SQRT_2_PI / width
-        f, k_y = exp_parts(0.5 * (y[s] - b) * (y[s] + b), 0.0)
-        below = u[s] if sign > 0.0 else 1.0 - u[s]  # share of the interval below y
-        value = density + y_bar[s] * (below * f * power_of_two(k_y))
-        high_bar[s] = value if width > 0.0 and b < Z_MAX else 0.0
+        high_bar[s] = pull_high(low[s], high[s], u[s], y[s], y_bar[s])
     for s in range(BLOCK):
-        a = max(low[s], -Z_MAX)
-        b = min(high[s], Z_MAX)
-        _, width, k, sign = interval_parts(a, max(a, b))
-        f, k_low = gauss_parts(min(abs(a), Z_MAX))
-        density = f * power_of_two(k_low - k) * _INV_SQRT_2_PI / width
-        f, k_y = exp_parts(0.5 * (y[s] - a) * (y[s] + a), 0.0)
-        above = 1.0 - u[s] if sign > 0.0 else u[s]
-        value = y_bar[s] * (above * f * power_of_two(k_y)) - density
-        low_bar[s] = value if width > 0.0 and a > -Z_MAX else 0.0
+        low_bar[s] = pull_low(low[s], high[s], u[s], y[s], y_bar[s])
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -106,9 +84,7 @@ def _narrow(low, high, acc, lower, upper):
 def _claim(limit, own, limit_bar, own_bar):
     """own_bar = limit_bar where the row's own limit is the one that binds, of which it is taken."""
     for s in range(BLOCK):
-        binds = own[s] == limit[s]
-        own_bar[s] = limit_bar[s] if binds else 0.0
-        limit_bar[s] = 0.0 if binds else limit_bar[s]
+        own_bar[s], limit_bar[s] = claimed(limit[s], own[s], limit_bar[s])
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")

@@ -26,17 +26,25 @@ from mvnorth._cpu.reverse_variable import add_derivatives, rescale, shares
 from mvnorth._cpu.structured import WORK, weigh_block
 from mvnorth._scalar.exp_log import FAST
 from mvnorth._scalar.normal import mills
+from mvnorth._scalar.structured import (
+    half_A,
+    half_W,
+    limit_bar,
+    log_c_bar,
+    running_sum_bar,
+    v_bar,
+)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _through_limits(upper, t, w, S, y, S_bar, b_bar, A, W):
     """b_bar, A / 2 and W / 2 of one variable; one output a loop, or it is no vector code."""
     for s in range(BLOCK):
-        b_bar[s] = mills(upper - t * S[s]) * (1.0 + w * S_bar[s] / mills(y[s]))
+        b_bar[s] = limit_bar(mills(upper - t * S[s]), mills(y[s]), w, S_bar[s])
     for s in range(BLOCK):
-        A[s] = -0.5 * b_bar[s] * (upper - t * S[s])
+        A[s] = half_A(upper, t, S[s], b_bar[s])
     for s in range(BLOCK):
-        W[s] = 0.5 * w * y[s] * S_bar[s]
+        W[s] = half_W(w, y[s], S_bar[s])
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -45,12 +53,12 @@ def _through_sums(recursion, i, S, y, S_bar, s_bar, later, b_bar, A, W):
     inverse_s, v2_over_c, inverse_diag = recursion[0, i], recursion[1, i], recursion[2, i]
     w_of_v, s_of_v = recursion[3, i], recursion[4, i]
     for s in range(BLOCK):
-        s_bar[s] += ((A[s] - W[s]) - later[s]) * inverse_s
+        s_bar[s] = running_sum_bar(s_bar[s], A[s], W[s], later[s], inverse_s)
         later[s] = A[s] + W[s]
     for s in range(BLOCK):
-        A[s] = (A[s] - W[s]) - s_bar[s] * v2_over_c
+        A[s] = log_c_bar(A[s], W[s], s_bar[s], v2_over_c)
     for s in range(BLOCK):
-        W[s] = y[s] * S_bar[s] * w_of_v + s_bar[s] * s_of_v - b_bar[s] * S[s] * inverse_diag
+        W[s] = v_bar(S[s], y[s], S_bar[s], s_bar[s], b_bar[s], inverse_diag, w_of_v, s_of_v)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
