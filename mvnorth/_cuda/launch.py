@@ -1,0 +1,89 @@
+"""How kernels are launched: their shape on the hardware, the stream, arrays on the device.
+
+A kernel's shape is chosen on paper and checked by the assembler in the tests: with ``threads``
+threads a block and ``resident`` blocks on a multiprocessor at a time, a thread may use
+65536 / (threads * resident) registers, and a block 96 KB / resident of shared memory, of which
+48 KB at most (what every device from Volta on has).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import cuda
+
+from mvnorth._device import on_device
+
+REGISTERS = 65536  # of a multiprocessor
+SHARED, SHARED_BLOCK = 98304, 49152  # bytes of shared memory: of a multiprocessor, and of a block
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A kernel as it is launched.
+
+    Attributes
+    ----------
+    kernel : compiled for a device when it is first launched
+    signature : numba types of its arguments
+    threads : of a block
+    resident : blocks that are to fit on a multiprocessor at a time
+    """
+
+    kernel: Any
+    signature: tuple[Any, ...]
+    threads: int
+    resident: int
+
+    @property
+    def registers(self) -> int:
+        """What a thread may use, in steps of eight."""
+        return min(255, REGISTERS // (self.threads * self.resident) // 8 * 8)
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory that a block may use."""
+        return min(SHARED_BLOCK, SHARED // self.resident)
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A stream, on which copies and kernels run in the order of their calls."""
+
+    stream: Any
+
+    @classmethod
+    def of(cls, address: int) -> "Queue":
+        """Of the CUDA stream with this address; 0 is the default one."""
+        return cls(cuda.external_stream(address) if address else cuda.default_stream())
+
+    def holds(self, a: Any) -> bool:
+        """Whether an array lives on a device."""
+        return on_device(a)
+
+    def view(self, a: Any) -> Any:
+        """An array that lives on the device, as numba sees it; no copy, no waiting."""
+        return a if hasattr(a, "__cuda_ndarray__") else cuda.as_cuda_array(a, sync=False)
+
+    def put(self, a: Any, dtype: Any = None) -> Any:
+        """A copy on the device of an array on the host."""
+        return cuda.to_device(np.ascontiguousarray(a, dtype=dtype), stream=self.stream)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
+        return cuda.device_array(shape, dtype=dtype, stream=self.stream)
+
+    def get(self, a: Any) -> np.ndarray:
+        """A copy on the host; waits for the stream."""
+        there = a.copy_to_host(stream=self.stream)
+        self.stream.synchronize()
+        return np.asarray(there)
+
+    def run(self, kernel: Any, blocks: int, threads: Any, *arguments: Any) -> None:
+        if blocks:
+            kernel[blocks, threads, self.stream](*arguments)
+
+
+def multiprocessors() -> int:
+    """Of the current device; the simulator has none, and few threads are what it can bear."""
+    count = getattr(cuda.get_current_device(), "MULTIPROCESSOR_COUNT", None)
+    return int(count) if count else 2
