@@ -19,6 +19,7 @@ from mvnorth._api import (
     orthant_prob,
 )
 from mvnorth._argmax import prob_argmax, prob_topk
+from mvnorth._device import DeviceInfo, device_info
 from mvnorth._gradients import box_grad, cdf_grad, orthant_grad
 from mvnorth._hessian import orthant_hessian
 from mvnorth._result import (
@@ -36,6 +37,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AcceptanceError",
+    "DeviceInfo",
     "OneFactor",
     "OrthantGradient",
     "OrthantResult",
@@ -49,6 +51,7 @@ __all__ = [
     "cdf_grad",
     "covariance",
     "delta_matrix",
+    "device_info",
     "get_num_threads",
     "logcdf",
     "orthant",

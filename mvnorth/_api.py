@@ -5,8 +5,10 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from mvnorth import _arguments, _checks, _plan
+from mvnorth._device import Device
 from mvnorth._docstrings import document
 from mvnorth._problem import MAX_POINTS, Budget, OneFactorProblems, Problems, Tolerance
+from mvnorth._resident import follows_input
 from mvnorth._result import OrthantResult, wrap
 from mvnorth._run import run
 from mvnorth.covariance import OneFactor
@@ -25,7 +27,10 @@ _PARAMETERS = """n : int, optional
         "genz" is without the tilt, for comparison.
     seed : int
         Seed of the random shifts. The same input and seed give the same bits, whatever the
-        number of threads and however a batch is cut."""
+        number of threads and however a batch is cut.
+    device : {"cpu", "cuda"}, optional
+        Where to sample, and to integrate over a common factor: on the CPU or a CUDA device.
+        Arrays that live on a GPU are computed there, and so are the results; see docs/gpu.md."""
 
 
 def _run(
@@ -35,17 +40,19 @@ def _run(
     tolerance: Tolerance | None,
     method: str,
     seed: Any,
+    device: Device | None,
     most: int | None = None,
 ) -> OrthantResult:
     name = _arguments.method_name(method, _plan.METHODS)
     target = tolerance or Tolerance(_arguments.DEFAULT_RTOL, 0.0)
-    budget = Budget(points, most or MAX_POINTS, target)
+    budget = Budget(points, most or MAX_POINTS, target, device)
     estimate, methods = run(
         problems, budget, name, _arguments.whole_number("seed", seed, at_least=0)
     )
     return wrap(estimate, methods, tolerance, shape, problems.upper.dtype)
 
 
+@follows_input
 @document(_PARAMETERS)
 def orthant(
     m: ArrayLike,
@@ -56,6 +63,7 @@ def orthant(
     atol: float | None = None,
     method: str = "auto",
     seed: int = 0,
+    device: str | None = None,
 ) -> OrthantResult:
     """Probability that all coordinates of t ~ N(m, L L^T) are >= 0, with error and status.
 
@@ -89,7 +97,9 @@ def orthant(
     problems, shape = _checks.orthant_problems(m, L)
     points = _arguments.points_count(n)
     tolerance = _arguments.tolerance(rtol, atol, points)
-    return _run(problems, shape, points, tolerance, method, seed)
+    return _run(
+        problems, shape, points, tolerance, method, seed, _checks.device(device, problems, m, L)
+    )
 
 
 @document(_PARAMETERS)
@@ -102,6 +112,7 @@ def orthant_prob(
     atol: float | None = None,
     method: str = "auto",
     seed: int = 0,
+    device: str | None = None,
 ) -> Any:
     """Probability that all coordinates of t ~ N(m, L L^T) are >= 0.
 
@@ -125,7 +136,7 @@ def orthant_prob(
     >>> round(mvnorth.orthant_prob(np.zeros(9), L), 4)  # 1/10
     0.1
     """
-    return orthant(m, L, n, rtol=rtol, atol=atol, method=method, seed=seed).prob
+    return orthant(m, L, n, rtol=rtol, atol=atol, method=method, seed=seed, device=device).prob
 
 
 @document(_PARAMETERS)
@@ -138,6 +149,7 @@ def orthant_logprob(
     atol: float | None = None,
     method: str = "auto",
     seed: int = 0,
+    device: str | None = None,
 ) -> Any:
     """Logarithm of ``orthant_prob``, right where the probability underflows.
 
@@ -160,9 +172,10 @@ def orthant_logprob(
     >>> round(mvnorth.orthant_logprob([-40.0, -30.0], np.eye(2)), 6)
     -1258.929686
     """
-    return orthant(m, L, n, rtol=rtol, atol=atol, method=method, seed=seed).log_prob
+    return orthant(m, L, n, rtol=rtol, atol=atol, method=method, seed=seed, device=device).log_prob
 
 
+@follows_input
 @document(_PARAMETERS)
 def box(
     lower: ArrayLike,
@@ -175,6 +188,7 @@ def box(
     atol: float | None = None,
     method: str = "auto",
     seed: int = 0,
+    device: str | None = None,
 ) -> OrthantResult:
     """Pr(lower <= X <= upper) for X ~ N(mean, cov), with error and status.
 
@@ -201,7 +215,15 @@ def box(
     problems, shape = _checks.box_problems(lower, upper, mean, cov)
     points = _arguments.points_count(n)
     tolerance = _arguments.tolerance(rtol, atol, points)
-    return _run(problems, shape, points, tolerance, method, seed)
+    return _run(
+        problems,
+        shape,
+        points,
+        tolerance,
+        method,
+        seed,
+        _checks.device(device, problems, upper, cov),
+    )
 
 
 @document(_PARAMETERS)
@@ -216,6 +238,7 @@ def box_prob(
     atol: float | None = None,
     method: str = "auto",
     seed: int = 0,
+    device: str | None = None,
 ) -> Any:
     """Pr(lower <= X <= upper) for X ~ N(mean, cov).
 
@@ -243,7 +266,9 @@ def box_prob(
     >>> print(f"{mvnorth.box_prob(8.0, np.inf, 0.0, cov):.3e}")
     1.704e-24
     """
-    return box(lower, upper, mean, cov, n, rtol=rtol, atol=atol, method=method, seed=seed).prob
+    return box(
+        lower, upper, mean, cov, n, rtol=rtol, atol=atol, method=method, seed=seed, device=device
+    ).prob
 
 
 @document(_PARAMETERS)
@@ -258,6 +283,7 @@ def box_logprob(
     atol: float | None = None,
     method: str = "auto",
     seed: int = 0,
+    device: str | None = None,
 ) -> Any:
     """Logarithm of ``box_prob``, right where the probability underflows.
 
@@ -280,9 +306,12 @@ def box_logprob(
     >>> round(mvnorth.box_logprob(40.0, 41.0, 0.0, [[1.0]]), 6)
     -804.608442
     """
-    return box(lower, upper, mean, cov, n, rtol=rtol, atol=atol, method=method, seed=seed).log_prob
+    return box(
+        lower, upper, mean, cov, n, rtol=rtol, atol=atol, method=method, seed=seed, device=device
+    ).log_prob
 
 
+@follows_input
 def _cdf(
     x: ArrayLike,
     mean: ArrayLike | None,
@@ -293,13 +322,23 @@ def _cdf(
     releps: float | None,
     method: str,
     seed: int,
+    device: str | None,
 ) -> OrthantResult:
     upper, means, covariance, lower = _checks.scipy_arguments(x, mean, cov, lower_limit)
     names = ("lower_limit", "x")
     problems, shape = _checks.box_problems(lower, upper, means, covariance, names)
     most = _arguments.points_count(maxpts, "maxpts")
     tolerance = _arguments.tolerance(releps, abseps, None, ("releps", "abseps"))
-    return _run(problems, shape, None, tolerance, method, seed, most)
+    return _run(
+        problems,
+        shape,
+        None,
+        tolerance,
+        method,
+        seed,
+        _checks.device(device, problems, x, cov),
+        most,
+    )
 
 
 def cdf(
@@ -315,6 +354,7 @@ def cdf(
     rng: Any = None,
     method: str = "auto",
     seed: int = 0,
+    device: str | None = None,
 ) -> Any:
     """Multivariate normal distribution function, called like scipy's.
 
@@ -341,7 +381,7 @@ def cdf(
         Lower limits. Default: minus infinity.
     rng
         Accepted for scipy's sake; ``seed`` decides.
-    method, seed
+    method, seed, device
         As in ``orthant_prob``.
 
     Returns
@@ -354,7 +394,7 @@ def cdf(
     >>> round(mvnorth.cdf([0.0, 0.0], mean=[0.0, 0.0], cov=[[1.0, 0.5], [0.5, 1.0]]), 12)
     0.333333333333
     """
-    return _cdf(x, mean, cov, lower_limit, maxpts, abseps, releps, method, seed).prob
+    return _cdf(x, mean, cov, lower_limit, maxpts, abseps, releps, method, seed, device).prob
 
 
 def logcdf(
@@ -370,6 +410,7 @@ def logcdf(
     rng: Any = None,
     method: str = "auto",
     seed: int = 0,
+    device: str | None = None,
 ) -> Any:
     """Logarithm of ``cdf``, right where the probability underflows; see there for arguments.
 
@@ -379,4 +420,4 @@ def logcdf(
     >>> round(mvnorth.logcdf([-40.0, -40.0], cov=[[1.0, 0.5], [0.5, 1.0]]), 4)
     -1074.9303
     """
-    return _cdf(x, mean, cov, lower_limit, maxpts, abseps, releps, method, seed).log_prob
+    return _cdf(x, mean, cov, lower_limit, maxpts, abseps, releps, method, seed, device).log_prob

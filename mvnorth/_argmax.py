@@ -7,10 +7,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mvnorth import _arguments, _checks
+from mvnorth._device import choose
+from mvnorth._resident import follows_input
 from mvnorth._threads import run_items
 
 
-def prob_argmax(mu: ArrayLike, sigma: ArrayLike, *, relative: bool = False) -> Any:
+@follows_input
+def prob_argmax(
+    mu: ArrayLike, sigma: ArrayLike, *, relative: bool = False, device: str | None = None
+) -> Any:
     """Probability that each of independent scores s_i ~ N(mu_i, sigma_i**2) is the largest.
 
     Parameters
@@ -27,6 +32,9 @@ def prob_argmax(mu: ArrayLike, sigma: ArrayLike, *, relative: bool = False) -> A
         where deviations differ by orders of magnitude. True: an integral for each class, O(C**2) a
         row, with a relative accuracy of about 1e-12 down to probabilities of 1e-300; smaller ones
         are 0. In single precision 1e-6 in either way.
+    device : {"cpu", "cuda"}, optional
+        Where to compute; ``relative`` is for the CPU. For arrays that live on a GPU it is there,
+        and so is the result.
 
     Returns
     -------
@@ -42,6 +50,13 @@ def prob_argmax(mu: ArrayLike, sigma: ArrayLike, *, relative: bool = False) -> A
     1.8720e-19
     """
     means, deviations, shape, dtype = _checks.scores(mu, sigma)
+    if choose(device) is not None and not relative:
+        from mvnorth._cuda import argmax as cuda_argmax
+        from mvnorth._cuda.launch import Queue
+
+        queue = Queue.of(0)
+        there = cuda_argmax.argmax(queue, queue.put(means, dtype), queue.put(deviations))
+        return queue.get(there).reshape(shape)
     from mvnorth._cpu.argmax import argmax  # numba is imported with the first call
     from mvnorth._cpu.argmax_relative import argmax_relative
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mvnorth._device import on_device
 from mvnorth._problem import Tolerance
 
 DEFAULT_RTOL = 1e-4
@@ -67,7 +68,9 @@ def correlation(name: str, value: Any) -> float:
 
 
 def one_factor(c: ArrayLike, v: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """c > 0 and v as arrays of one shape (..., d)."""
+    """c > 0 and v as arrays of one shape (..., d); what lives on a device is not looked at."""
+    if on_device(c) or on_device(v):
+        return _one_factor_on_device(c, v)
     own, loadings = real_array("c", c, infinite=False), real_array("v", v, infinite=False)
     if (own <= 0).any():
         raise ValueError(
@@ -89,6 +92,16 @@ def one_factor(c: ArrayLike, v: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     if steepest > 1e150:
         raise ValueError(f"v / sqrt(c) must be at most 1e150 in size, got {steepest:g}")
     return own.copy(), loadings.copy()
+
+
+def _one_factor_on_device(c: Any, v: Any) -> tuple[Any, Any]:
+    shapes = tuple(tuple(a.shape) if on_device(a) else np.shape(a) for a in (c, v))
+    if shapes[0] != shapes[1] or not shapes[0] or shapes[0][-1] == 0:
+        raise ValueError(
+            f"c and v on a device must have one shape (..., d) with d >= 1, got {shapes[0]} and "
+            f"{shapes[1]}"
+        )
+    return c, v
 
 
 def points_count(n: Any, name: str = "n") -> int | None:

@@ -1,13 +1,15 @@
 """Arguments that belong together, checked against each other and made into problems."""
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mvnorth._arguments import real_array, square, vector
+from mvnorth._device import Device, choose
 from mvnorth._linalg.blocks import connected_blocks
-from mvnorth._problem import DRAW_REACH, OneFactorProblems, Problems
+from mvnorth._problem import DRAW_REACH, AnyProblems, OneFactorProblems, Problems
 from mvnorth.covariance import OneFactor
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -274,6 +276,12 @@ def like_rows(name: str, value: ArrayLike, batch: tuple[int, ...], d: int) -> np
         raise ValueError(
             f"{name} must have shape (..., {d}) to go with a batch {batch}, got {array.shape}"
         ) from None
+
+
+def device(name: Any, problems: AnyProblems, *given: Any) -> Device | None:
+    """The device asked for by name; single precision is for problems whose input all is."""
+    decides = (problems.upper,) if isinstance(problems, OneFactorProblems) else given
+    return choose(name, *decides)
 
 
 def scores(

@@ -6,9 +6,11 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from mvnorth import _arguments, _checks
+from mvnorth._device import Device
 from mvnorth._differentiate import METHODS, differentiate
 from mvnorth._docstrings import document
 from mvnorth._problem import MAX_POINTS, AnyProblems, Budget, Slopes, Tolerance
+from mvnorth._resident import follows_input
 from mvnorth._result import OrthantGradient, wrap, wrap_gradient
 from mvnorth.covariance import OneFactor
 
@@ -36,9 +38,12 @@ _PARAMETERS = """n : int, optional
         the points that it took allow; their errors say how accurate that is.
     seed : int
         Seed of the random shifts. The same input and seed give the same bits, whatever the
-        number of threads and however a batch is cut."""
+        number of threads and however a batch is cut.
+    device : {"cpu", "cuda"}, optional
+        Where to sample, and to integrate over a common factor, as in ``orthant``."""
 
 
+@follows_input
 @document(_PARAMETERS)
 def orthant_grad(
     m: ArrayLike,
@@ -51,6 +56,7 @@ def orthant_grad(
     rtol: float | None = None,
     atol: float | None = None,
     seed: int = 0,
+    device: str | None = None,
 ) -> OrthantGradient:
     """Probability that all coordinates of t ~ N(m, L L^T) are >= 0, and its derivatives.
 
@@ -88,9 +94,21 @@ def orthant_grad(
     points = _arguments.points_count(n)
     tolerance = _arguments.tolerance(rtol, atol, points)
     chosen = {name: "upper" if name == "m" else name for name in names}
-    return _gradient(problems, shape, chosen, points, MAX_POINTS, tolerance, method, seed, log)
+    return _gradient(
+        problems,
+        shape,
+        chosen,
+        points,
+        MAX_POINTS,
+        tolerance,
+        method,
+        seed,
+        log,
+        _checks.device(device, problems, m, L),
+    )
 
 
+@follows_input
 @document(_PARAMETERS)
 def box_grad(
     lower: ArrayLike,
@@ -105,6 +123,7 @@ def box_grad(
     rtol: float | None = None,
     atol: float | None = None,
     seed: int = 0,
+    device: str | None = None,
 ) -> OrthantGradient:
     """Pr(lower <= X <= upper) for X ~ N(mean, cov), and its derivatives.
 
@@ -138,9 +157,21 @@ def box_grad(
     points = _arguments.points_count(n)
     tolerance = _arguments.tolerance(rtol, atol, points)
     chosen = {name: name for name in names}
-    return _gradient(problems, shape, chosen, points, MAX_POINTS, tolerance, method, seed, log)
+    return _gradient(
+        problems,
+        shape,
+        chosen,
+        points,
+        MAX_POINTS,
+        tolerance,
+        method,
+        seed,
+        log,
+        _checks.device(device, problems, upper, cov),
+    )
 
 
+@follows_input
 def cdf_grad(
     x: ArrayLike,
     mean: ArrayLike | None = None,
@@ -156,6 +187,7 @@ def cdf_grad(
     method: str = "auto",
     log: bool = False,
     seed: int = 0,
+    device: str | None = None,
 ) -> OrthantGradient:
     """Multivariate normal distribution function and its derivatives, called like ``cdf``.
 
@@ -165,7 +197,7 @@ def cdf_grad(
         As in ``cdf``.
     wrt : tuple of {"x", "lower_limit", "mean", "cov", "c", "v"}
         What to differentiate with respect to; "c" and "v" only of a ``OneFactor``.
-    method, seed
+    method, seed, device
         As in ``orthant_grad``.
     log : bool
         Derivatives of ``logcdf`` instead of ``cdf``.
@@ -190,7 +222,18 @@ def cdf_grad(
     most = _arguments.points_count(maxpts, "maxpts") or MAX_POINTS
     tolerance = _arguments.tolerance(releps, abseps, None, ("releps", "abseps"))
     chosen = {name: {"lower_limit": "lower", "x": "upper"}.get(name, name) for name in names}
-    result = _gradient(problems, shape, chosen, None, most, tolerance, method, seed, log)
+    result = _gradient(
+        problems,
+        shape,
+        chosen,
+        None,
+        most,
+        tolerance,
+        method,
+        seed,
+        log,
+        _checks.device(device, problems, x, cov),
+    )
     return replace(result, of_cdf=True)
 
 
@@ -208,11 +251,12 @@ def _gradient(
     method: str,
     seed: Any,
     log: bool,
+    device: Device | None,
 ) -> OrthantGradient:
     """``names`` are the user's, with "lower", "upper", "mean", "cov", "L", "c" or "v" for each."""
     way = _arguments.method_name(method, METHODS)
     start = _arguments.whole_number("seed", seed, at_least=0)
-    budget = Budget(n, most, tolerance or Tolerance(_arguments.DEFAULT_RTOL, 0.0))
+    budget = Budget(n, most, tolerance or Tolerance(_arguments.DEFAULT_RTOL, 0.0), device)
     if way == "pinned" and not {*names.values()} <= {"lower", "upper", "mean"}:
         raise ValueError(
             f"method='pinned' differentiates in limits and means only, got wrt={tuple(names)!r}; "

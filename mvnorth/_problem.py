@@ -1,11 +1,12 @@
 """What passes between the rooms: problems in, tolerances beside them, estimates out."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from mvnorth._device import Device
 from mvnorth._linalg.bounds import times
 
 MAX_POINTS = 2**20  # where the tolerance decides and nobody said otherwise
@@ -144,16 +145,21 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Budget:
-    """How many points a method may use: ``n``, or up to ``most`` until the tolerance is met."""
+    """How many points a method may use: ``n``, or up to ``most`` until the tolerance is met.
+
+    And where: on the CPU, or on a ``device``.
+    """
 
     n: int | None
     most: int
     tolerance: Tolerance
+    device: Device | None = None
 
     def divided(self, parts: int) -> "Budget":
         """The budget for each of several factors of a probability."""
         n = None if self.n is None else max(1, self.n // parts)
-        return Budget(n, max(1, self.most // parts), self.tolerance.divided(parts))
+        most = max(1, self.most // parts)
+        return replace(self, n=n, most=most, tolerance=self.tolerance.divided(parts))
 
 
 @dataclass(frozen=True)

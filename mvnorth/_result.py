@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mvnorth._device import on_device
 from mvnorth._problem import Estimate, Slopes, Tolerance
 
 
@@ -54,6 +55,8 @@ class OrthantResult:
         return "n", "rtol", "atol"
 
     def __repr__(self) -> str:
+        if on_device(self.prob):
+            return f"{_by(self.prob.shape)} probabilities on a device by {self.method}"
         if np.ndim(self.prob) > 0:
             return _describe_batch(self)
         lines = [
@@ -181,8 +184,12 @@ def _describe_status(result: OrthantResult) -> str:
     return f"converged ({_asked(result)})"
 
 
+def _by(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
+
+
 def _describe_batch(result: OrthantResult) -> str:
-    shape = "x".join(map(str, np.shape(result.prob)))
+    shape = _by(np.shape(result.prob))
     if np.size(result.prob) == 0:
         return f"{shape} probabilities (an empty batch)"
     methods = ", ".join(np.unique(result.method))
@@ -245,6 +252,11 @@ def wrap(
     )
 
 
+def slope_of_probability(value: Any, error: Any, p: Any, rel: Any) -> tuple[Any, Any]:
+    """The derivative of a probability p, known to rel, and its error, from those of log p."""
+    return p * value, p * (error * (1.0 + rel) + rel * abs(value))
+
+
 def wrap_gradient(result: OrthantResult, slopes: Slopes, log: bool) -> OrthantGradient:
     """``result`` with derivatives of log P, or of P without ``log``; names are the user's."""
     shape = np.shape(result.prob)
@@ -256,8 +268,8 @@ def wrap_gradient(result: OrthantResult, slopes: Slopes, log: bool) -> OrthantGr
             core = (1,) * (value.ndim - 1)
             p, rel = prob.reshape(-1, *core), relative.reshape(-1, *core)
             with np.errstate(invalid="ignore"):
-                bound = p * (error * (1.0 + rel) + rel * np.abs(value))
-            value = (p * value).astype(value.dtype)
+                slope, bound = slope_of_probability(value, error, p, rel)
+            value = slope.astype(value.dtype)
             stored = np.finfo(value.dtype)
             bound += stored.eps * np.abs(value, dtype=np.float64)
             bound += np.where(error > 0.0, stored.tiny, 0.0)  # for what underflows

@@ -7,6 +7,7 @@ import numpy as np
 
 from mvnorth import _plan
 from mvnorth._derivatives.blocks import combine
+from mvnorth._device import Device
 from mvnorth._linalg.one_factor import recognise
 from mvnorth._problem import (
     AnyProblems,
@@ -230,12 +231,12 @@ def _attempt(
     if name in _plan.SAMPLING:
         return _sample(name, problems, budget, seed, wanted)
     if isinstance(problems, OneFactorProblems):
-        return _integrate(problems, wanted)
+        return _integrate(problems, wanted, budget.device)
     estimate = Estimate.unknown(problems, wanted)
     rows, factored = with_one_factor(problems)
     if factored is not None:
         own = tuple(dict.fromkeys("cov" if name == "factor" else name for name in wanted))
-        part = _integrate(factored, own)
+        part = _integrate(factored, own, budget.device)
         if "factor" in wanted and part.slopes is not None:
             part.slopes.add_parts(problems.take(rows), wanted)
         estimate.replace(rows, part)
@@ -303,15 +304,17 @@ def _sample_one_factor(
     return quadrature.by_sides(problems, wanted, without if direct else with_matrix, with_matrix)
 
 
-def _integrate(problems: OneFactorProblems, wanted: tuple[str, ...]) -> Estimate:
+def _integrate(
+    problems: OneFactorProblems, wanted: tuple[str, ...], device: Device | None
+) -> Estimate:
     """By integration over the common factor."""
     from mvnorth._methods import quadrature
 
     if not wanted:
-        return quadrature.solve(problems)
+        return quadrature.solve(problems, device)
     from mvnorth._derivatives import one_factor
 
-    return one_factor.solve(problems, wanted)
+    return one_factor.solve(problems, wanted, device)
 
 
 def _exactly(problems: AnyProblems) -> Estimate:

@@ -50,7 +50,8 @@ class OneFactor:
     c : float or array_like (..., d)
         Variances of the independent parts, > 0.
     v : float or array_like (..., d)
-        Loadings of the common factor, of any sign.
+        Loadings of the common factor, of any sign. Both may live on a GPU, in one shape; their
+        values are not checked there.
 
     Examples
     --------
@@ -96,7 +97,7 @@ class OneFactor:
     @property
     def d(self) -> int:
         """Number of coordinates."""
-        return int(self.c.shape[-1])
+        return int(tuple(self.c.shape)[-1])
 
     def cholesky(self) -> StructuredCholesky:
         """The Cholesky factor in O(d).

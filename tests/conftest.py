@@ -9,6 +9,9 @@ import pytest
 
 os.environ.setdefault("MVNORTH_NUM_THREADS", "1")
 
+# Simulated kernels are a session of their own, see test_cuda_kernels.py.
+collect_ignore_glob = [] if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1" else ["simulator/*"]
+
 # numba caches a kernel by its own file and does not see changes in functions of others it inlines.
 _package = Path(__file__).parents[1] / "mvnorth"
 _folders = ("_cpu", "_linalg", "_scalar", "_tables")

@@ -14,12 +14,15 @@ from functools import partial
 import numpy as np
 
 from mvnorth._derivatives import conditional
+from mvnorth._device import Device
 from mvnorth._methods import quadrature
 from mvnorth._problem import Estimate, OneFactorProblems, Slopes
 from mvnorth._threads import run_items
 
 
-def solve(problems: OneFactorProblems, wanted: tuple[str, ...]) -> Estimate:
+def solve(
+    problems: OneFactorProblems, wanted: tuple[str, ...], device: Device | None = None
+) -> Estimate:
     """Log probabilities as ``quadrature.solve`` has them, and derivatives of them.
 
     ``wanted`` names some of "lower", "upper", "mean", "cov", "c", "v".  Those of boxes come from
@@ -32,7 +35,10 @@ def solve(problems: OneFactorProblems, wanted: tuple[str, ...]) -> Estimate:
             estimate, slopes=conditional.slopes(some, wanted, estimate, quadrature.solve)
         )
 
-    return quadrature.by_sides(problems, wanted, lambda some: _one_sided(some, wanted), boxes)
+    def one_sided(some: OneFactorProblems) -> Estimate:
+        return _one_sided(some, wanted, device)
+
+    return quadrature.by_sides(problems, wanted, one_sided, boxes)
 
 
 def mirrored_back(
@@ -96,9 +102,11 @@ def _matrices(
     return matrix, error
 
 
-def _one_sided(problems: OneFactorProblems, wanted: tuple[str, ...]) -> Estimate:
+def _one_sided(
+    problems: OneFactorProblems, wanted: tuple[str, ...], device: Device | None
+) -> Estimate:
     own = tuple(name for name in wanted if name != "cov")
-    estimate = mirrored_back(problems, own, quadrature.derivatives)
+    estimate = mirrored_back(problems, own, partial(quadrature.derivatives, device=device))
     if "cov" in wanted:
         assert estimate.slopes is not None
         found = _covariance(problems, estimate)

@@ -20,6 +20,7 @@ of the estimate with its tilt by what has mean zero, and is small because the ti
 stationary point (docs/derivatives.md).
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -28,6 +29,7 @@ import numpy as np
 from mvnorth._cpu.pathwise import pathwise_sums
 from mvnorth._derivatives.faces import MISSED, Faces, exponents_rounding, limit_slopes
 from mvnorth._derivatives.lattice_means import LatticeMeans, Sums, of_size, quotients
+from mvnorth._device import Device
 from mvnorth._linalg.product import padded
 from mvnorth._methods import genz
 from mvnorth._methods.lattice_rule import REPLICATES, Points
@@ -56,22 +58,15 @@ def _solve(
     if tilted:
         system, tilt = base.tilted(problems.singular)
         rounding = np.expm1(np.minimum(tilt.rounding, 700.0))
-    transposed = np.ascontiguousarray(np.swapaxes(system.T, 1, 2))
     second = in_covariance(wanted)
-    side = padded(d)
     means = LatticeMeans()
+    if budget.device is None:
+        sums, parts = _sums(system, second), _PARTS if d < _LARGE else 1
+    else:
+        sums, parts = _sums_on_device(system, second, budget.device), budget.most
 
     def weigh(rows: np.ndarray, points: Points) -> np.ndarray:
-        def sums(some: Points) -> tuple[np.ndarray, Sums]:
-            items = rows.size * len(some.shifts) * some.start.size
-            stats = np.empty((items, 3, 3, d))
-            products = np.empty((items if second else 0, side, side))
-            arguments = (*system.kernel_arguments, transposed, stats, products)
-            cost = d * (2e-8 + d * 1e-10)
-            logs = some.log_sums(partial(pathwise_sums, *arguments), rows, cost)
-            return logs, Sums.of_parts(logs, stats, products if second else None)
-
-        return means.collect(sums, rows, points, _PARTS if d < _LARGE else 1)
+        return means.collect(partial(sums, rows), rows, points, parts)
 
     estimate = genz.estimate(problems, system, weigh, budget, seed, tilt)
     unseen, size = means.unseen(estimate.n, genz.corner(system))
@@ -81,17 +76,55 @@ def _solve(
     faces = Faces.of(base, value * stretch, size * stretch, unseen, elsewhere, estimate)
     missed = np.minimum(of_size(unseen, size), size + faces.most / stretch)
     missed += faces.hidden / stretch
-    rounding += exponents_rounding(system)
+    rounding += exponents_rounding(system) + genz.storage_rounding(estimate, d, budget)
     bound = spread + missed + of_size(rounding[:, None, None], size)
     bound[_coinciding(base, problems.singular)] = np.inf
     slopes = limit_slopes(system, value, bound)
     if second:
-        _add_covariance(slopes, base, system, problems.factor, means, unseen[:, 2], faces, wanted)
+        eps = _EPS if budget.device is None else float(np.finfo(budget.device.dtype).eps)
+        given = (base, system, problems.factor, means)
+        _add_covariance(slopes, *given, unseen[:, 2], faces, wanted, eps)
     slopes.round(rounding)
     for error in slopes.error.values():
         error[np.isinf(estimate.rel_error)] = np.inf
         error += np.finfo(float).tiny  # for what underflows
     return replace(estimate, slopes=slopes.only(wanted))
+
+
+def _sums(
+    system: genz.System, second: bool
+) -> Callable[[np.ndarray, Points], tuple[np.ndarray, Sums]]:
+    """Logs of the weights and all sums, of rows and points."""
+    d = system.lower.shape[1]
+    side = padded(d)
+    transposed = np.ascontiguousarray(np.swapaxes(system.T, 1, 2))
+
+    def sums(rows: np.ndarray, points: Points) -> tuple[np.ndarray, Sums]:
+        items = rows.size * len(points.shifts) * points.start.size
+        stats = np.empty((items, 3, 3, d))
+        products = np.empty((items if second else 0, side, side))
+        arguments = (*system.kernel_arguments, transposed, stats, products)
+        cost = d * (2e-8 + d * 1e-10)
+        logs = points.log_sums(partial(pathwise_sums, *arguments), rows, cost)
+        return logs, Sums.of_parts(logs, stats, products if second else None)
+
+    return sums
+
+
+def _sums_on_device(
+    system: genz.System, second: bool, device: Device
+) -> Callable[[np.ndarray, Points], tuple[np.ndarray, Sums]]:
+    from mvnorth._cuda.launch import Queue
+    from mvnorth._cuda.pathwise import PathwiseSums
+
+    queue = Queue.of(device.stream)
+    there = PathwiseSums(queue, device.dtype, *system.kernel_arguments, products=second)
+
+    def sums(rows: np.ndarray, points: Points) -> tuple[np.ndarray, Sums]:
+        logs, stats, products = there(rows, points)
+        return logs, Sums.of_parts(logs, stats, products)
+
+    return sums
 
 
 def _coinciding(system: genz.System, singular: float) -> np.ndarray:
@@ -160,10 +193,12 @@ def _add_covariance(
     unseen: np.ndarray,
     faces: Faces,
     wanted: tuple[str, ...],
+    eps: float,
 ) -> None:
     """Slopes in "cov" and "factor".
 
     unseen : (B, d) share that all points may have missed of the slopes in the limits of rows of T
+    eps : rounding unit of the products
     """
     size, d = base.lower.shape
     back = np.argsort(base.order, axis=1)
@@ -203,7 +238,7 @@ def _add_covariance(
         value, spread = quotients(term, share)
         size_of = np.abs(value) + about[name]
         missed = np.minimum(of_size(share_of[name], size_of), np.abs(value) + cap @ through[name])
-        rounding = _EPS * d * np.abs(left) @ whole @ np.abs(rights[name])
+        rounding = eps * d * np.abs(left) @ whole @ np.abs(rights[name])
         error = spread + missed + hidden @ through[name] + rounding
         value[base.rank < d], error[base.rank < d] = 0.0, np.inf
         slopes.value[name], slopes.error[name] = value, error

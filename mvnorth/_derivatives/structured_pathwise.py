@@ -53,10 +53,20 @@ def _solve(
     s, before = running_sums(c, v)
     root = np.sqrt(c) * np.sqrt(s) * np.sqrt(before)
     recursion = np.stack([1 / s, v * v / c, 1 / system.diag, 1 / root, 2 * v / c], axis=1)
-    means = LatticeMeans()
+    means, parts, there = LatticeMeans(), _PARTS, None
+    if budget.device is not None:
+        from mvnorth._cuda.launch import Queue
+        from mvnorth._cuda.structured_pathwise import StructuredPathwiseSums
+
+        queue, parts = Queue.of(budget.device.stream), budget.most
+        given = system.kernel_arguments
+        there = StructuredPathwiseSums(queue, budget.device.dtype, *given, recursion=recursion)
 
     def weigh(rows: np.ndarray, points: Points) -> np.ndarray:
         def sums(some: Points) -> tuple[np.ndarray, Sums]:
+            if there is not None:
+                logs, stats = there(rows, some)
+                return logs, Sums.of_parts(logs, stats)
             items = rows.size * len(some.shifts) * some.start.size
             stats = np.empty((items, 3, 3, problems.d))
             arguments = (*system.kernel_arguments, recursion, stats)
@@ -64,7 +74,7 @@ def _solve(
             logs = some.log_sums(kernel, rows, problems.d * 2e-8)
             return logs, Sums.of_parts(logs, stats)
 
-        return means.collect(sums, rows, points, _PARTS)
+        return means.collect(sums, rows, points, parts)
 
     estimate = structured.estimate(problems, system, weigh, budget, seed)
     value, spread = quotients(means.sums, means.share)

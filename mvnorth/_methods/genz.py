@@ -18,6 +18,7 @@ from mvnorth._methods.lattice_rule import (
 )
 from mvnorth._problem import Budget, Estimate, Problems, in_chunks
 
+_STORED = 2.0**-22  # a few roundings of T and of a variable
 _CHUNK = 2**22  # entries of T at a time: 32 MB
 
 
@@ -93,6 +94,12 @@ def _solve(problems: Problems, budget: Budget, seed: int, tilted: bool) -> Estim
     def weigh(rows: np.ndarray, points: Points) -> np.ndarray:
         return points.log_sums(kernel, rows, d * (6e-9 + d * 3e-11))
 
+    if budget.device is not None:
+        from mvnorth._cuda.genz import GenzSums
+        from mvnorth._cuda.launch import Queue
+
+        queue = Queue.of(budget.device.stream)
+        weigh = GenzSums(queue, budget.device.dtype, *system.kernel_arguments)
     return estimate(problems, system, weigh, budget, seed, tilt)
 
 
@@ -119,4 +126,12 @@ def estimate(
         result = tilt.scaled(result)
     deviation = np.sqrt(np.sum(problems.factor**2, axis=2))
     disclaim_beyond_reach(result, problems.lower, problems.upper, deviation)
+    result.rel_error[:] += storage_rounding(result, d, budget)
     return result
+
+
+def storage_rounding(estimate: Estimate, d: int, budget: Budget) -> np.ndarray | float:
+    """Relative error of weights whose variables were stored in single precision, (B,), or none."""
+    if budget.device is None or budget.device.dtype == np.float64:
+        return 0.0
+    return _STORED * (d + 2.0 * np.abs(estimate.log_prob))

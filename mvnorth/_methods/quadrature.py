@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from mvnorth._device import Device
 from mvnorth._problem import Estimate, OneFactorProblems, Slopes
 from mvnorth._threads import run_items
 
@@ -13,9 +14,13 @@ _TINY = float(np.finfo(np.float64).tiny)
 _SECONDS = 1e-7  # a row and coordinate, roughly
 
 
-def solve(problems: OneFactorProblems) -> Estimate:
+def solve(problems: OneFactorProblems, device: Device | None = None) -> Estimate:
     """Probabilities of ``problems``; rows that cannot happen have been taken out."""
-    return by_sides(problems, (), lambda some: derivatives(reflected(some), ()), solve_boxes)
+
+    def one_sided(some: OneFactorProblems) -> Estimate:
+        return derivatives(reflected(some), (), device)
+
+    return by_sides(problems, (), one_sided, solve_boxes)
 
 
 def by_sides(
@@ -39,11 +44,15 @@ def by_sides(
     return estimate
 
 
-def derivatives(problems: OneFactorProblems, wanted: tuple[str, ...]) -> Estimate:
+def derivatives(
+    problems: OneFactorProblems, wanted: tuple[str, ...], device: Device | None = None
+) -> Estimate:
     """Log probabilities of problems with upper limits alone, which are m, and derivatives of them.
 
     ``wanted`` names some of "m", "c", "v".
     """
+    if device is not None:
+        return _derivatives_on_device(problems, wanted, device)
     from mvnorth._cpu.one_factor import one_factor
 
     m = problems.upper
@@ -79,6 +88,26 @@ def derivatives(problems: OneFactorProblems, wanted: tuple[str, ...]) -> Estimat
             error[name] = np.where(np.isnan(bound), np.inf, bound)[:, None] + stored
     total = rel_error + from_input + rounding
     return Estimate(log_prob, total, used, slopes=Slopes(grad, error) if wanted else None)
+
+
+def _derivatives_on_device(
+    problems: OneFactorProblems, wanted: tuple[str, ...], device: Device
+) -> Estimate:
+    from mvnorth._cuda.launch import Queue
+    from mvnorth._cuda.one_factor import one_factor
+
+    queue = Queue.of(device.stream)
+    m, c, v = (queue.put(a) for a in (problems.upper, problems.c, problems.v))
+    found = {name: queue.get(a) for name, a in one_factor(queue, m, c, v, wanted).items()}
+    log_prob = found["log_prob"].astype(np.float64)
+    from_input = inherited(problems, log_prob)
+    slopes = Slopes({}, {})
+    for name in wanted:
+        value = slopes.value[name] = found[f"grad_{name}"]
+        largest = np.max(np.abs(value, dtype=np.float64), axis=1, initial=0.0)
+        slopes.error[name] = found[f"grad_{name}_error"] + (10.0 * from_input * largest)[:, None]
+    total = found["rel_error"] + from_input
+    return Estimate(log_prob, total, found["n"], slopes=slopes if wanted else None)
 
 
 def hessian_products(problems: OneFactorProblems, vectors: np.ndarray) -> np.ndarray:

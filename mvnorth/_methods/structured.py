@@ -13,6 +13,7 @@ import numpy as np
 from mvnorth._cpu.structured import sort_keys, structured_sums
 from mvnorth._cpu.tilting import tilt_structured
 from mvnorth._linalg.one_factor import cholesky
+from mvnorth._methods.genz import storage_rounding
 from mvnorth._methods.lattice_rule import (
     Points,
     Tilt,
@@ -101,6 +102,12 @@ def solve(problems: OneFactorProblems, budget: Budget, seed: int, tilted: bool =
     def weigh(rows: np.ndarray, points: Points) -> np.ndarray:
         return points.log_sums(kernel, rows, problems.d * 6e-9)
 
+    if budget.device is not None:
+        from mvnorth._cuda.launch import Queue
+        from mvnorth._cuda.structured import StructuredSums
+
+        queue = Queue.of(budget.device.stream)
+        weigh = StructuredSums(queue, budget.device.dtype, *system.kernel_arguments)
     return estimate(problems, system, weigh, budget, seed, tilt)
 
 
@@ -125,5 +132,6 @@ def estimate(
     result.rel_error[:] += rounding
     if tilt is not None:
         result = tilt.scaled(result)
+    result.rel_error[:] += storage_rounding(result, problems.d, budget)
     disclaim_beyond_reach(result, problems.lower, problems.upper, system.deviation)
     return result

@@ -1,0 +1,140 @@
+"""Where kernels run: the CPU, or a CUDA device, which is not touched until it is asked for."""
+
+import importlib.metadata
+import importlib.util
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_DEVICES = (None, "cpu", "cuda")
+_INSTALL = "pip install 'mvnorth[cuda]' (CUDA 13), or 'mvnorth[cuda12]'"
+
+
+@dataclass(frozen=True)
+class Device:
+    """A CUDA device; None stands for the CPU.
+
+    Attributes
+    ----------
+    stream : address of the CUDA stream of the caller; 0 is the default one
+    dtype : in which samples are stored: single precision where all input is
+    """
+
+    stream: int
+    dtype: np.dtype
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """What ``device_info`` found.
+
+    Attributes
+    ----------
+    available : whether ``device="cuda"`` works
+    missing : what is missing, and how to get it; empty if it is available
+    name, compute_capability, multiprocessors, memory : of the current device; memory in bytes
+    numba_cuda : version of the package, or None
+    simulator : whether kernels run in numba's simulator, on the CPU, for tests
+    """
+
+    available: bool
+    missing: str = ""
+    name: str = ""
+    compute_capability: tuple[int, int] | None = None
+    multiprocessors: int | None = None
+    memory: int | None = None
+    numba_cuda: str | None = None
+    simulator: bool = False
+
+    def __repr__(self) -> str:
+        if not self.available:
+            return f"cuda            not available: {self.missing}"
+        if self.simulator:
+            return "cuda            simulated on the CPU (NUMBA_ENABLE_CUDASIM)"
+        major, minor = self.compute_capability or (0, 0)
+        return "\n".join(
+            [
+                f"cuda            {self.name}, compute capability {major}.{minor}",
+                f"                {self.multiprocessors} multiprocessors, "
+                f"{(self.memory or 0) / 2**30:.1f} GiB",
+                f"numba-cuda      {self.numba_cuda}",
+            ]
+        )
+
+
+def device_info() -> DeviceInfo:
+    """Whether there is a CUDA device for ``device="cuda"``, which one, or what is missing.
+
+    Examples
+    --------
+    >>> import mvnorth
+    >>> info = mvnorth.device_info()
+    >>> info.available or bool(info.missing)
+    True
+    """
+    if importlib.util.find_spec("numba_cuda") is None:
+        return DeviceInfo(False, f"the package numba-cuda is not installed; {_INSTALL}")
+    version = importlib.metadata.version("numba-cuda")
+    if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") == "1":
+        return DeviceInfo(True, numba_cuda=version, simulator=True)
+    try:
+        from numba import cuda
+
+        if not cuda.is_available():
+            reason = cuda.cuda_error() if hasattr(cuda, "cuda_error") else None
+            return DeviceInfo(False, _no_device(reason), numba_cuda=version)
+        device = cuda.get_current_device()
+        memory = cuda.current_context().get_memory_info().total
+    except Exception as error:  # drivers fail in many ways, none of which may break the caller
+        return DeviceInfo(False, _no_device(error), numba_cuda=version)
+    name = device.name.decode() if isinstance(device.name, bytes) else str(device.name)
+    capability = tuple(device.compute_capability)
+    count = int(device.MULTIPROCESSOR_COUNT)
+    return DeviceInfo(True, "", name, capability, count, int(memory), version)
+
+
+def _no_device(reason: Any) -> str:
+    detail = f" ({str(reason).strip().splitlines()[0]})" if str(reason or "").strip() else ""
+    return f"no CUDA device was found{detail}; nvidia-smi lists what the driver sees"
+
+
+def on_device(a: Any) -> bool:
+    """Whether an array lives on a GPU."""
+    return hasattr(a, "__cuda_array_interface__") or hasattr(a, "__cuda_ndarray__")
+
+
+def choose(device: Any, *given: Any) -> Device | None:
+    """The device asked for; None for the CPU.
+
+    ``given`` are the arrays that decide the precision: single if all are.
+    """
+    if device not in _DEVICES:
+        raise ValueError(f"device must be 'cpu' or 'cuda', or None to choose, got {device!r}")
+    if device != "cuda":
+        return None
+    require()
+    single = all(getattr(a, "dtype", None) in (np.float16, np.float32) for a in given)
+    return Device(0, np.dtype(np.float32 if single else np.float64))
+
+
+def require() -> None:
+    """Raise if there is no device."""
+    info = device_info()
+    if not info.available:
+        raise RuntimeError(f"device='cuda' is not available: {info.missing}")
+
+
+def stream_of(a: Any) -> int:
+    """Address of the stream on which the caller works with an array on a device.
+
+    The array interface has it from version 3 on, as CuPy and numba write it; torch's has not, but
+    its current stream is known.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(a, torch.Tensor):
+        return int(torch.cuda.current_stream(a.device).cuda_stream)
+    stream = getattr(a, "__cuda_array_interface__", {}).get("stream")
+    return 0 if stream in (None, 1) else int(stream)  # 1 is the default stream

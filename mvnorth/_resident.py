@@ -1,0 +1,144 @@
+"""Input that lives on a GPU: results stay there.
+
+What a kernel computes whole, with one common factor or for the probability to be best, is neither
+copied nor waited for.  Sampling is planned on the host, where input is ordered and tilted: it is
+copied there, points are weighed on the device, and results are copied back.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from mvnorth import _arguments
+from mvnorth._device import on_device, require, stream_of
+from mvnorth._result import OrthantGradient, OrthantResult
+from mvnorth.covariance import OneFactor
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def follows_input(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Let a public function take arrays that live on a GPU, and return its results there."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        there = [a for value in (*args, *kwargs.values()) for a in _arrays(value) if on_device(a)]
+        if not there:
+            return function(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+        if given["device"] not in (None, "cuda"):
+            raise ValueError(
+                f"device={given['device']!r}, but the input lives on a GPU; copy it to the host "
+                "first (.cpu(), .get() or .copy_to_host()), or leave device out"
+            )
+        require()
+        from mvnorth._cuda.launch import Queue
+
+        queue = Queue.of(stream_of(there[0]))
+        found = _DIRECT.get(function.__name__, _nothing)(queue, given)
+        if found is None:
+            for name, value in given.items():
+                given[name] = _on_host(queue, value)
+            given["device"] = "cuda"
+            found = _on_device(queue, function(*bound.args, **bound.kwargs))
+        return found
+
+    return call
+
+
+def _arrays(value: Any) -> tuple[Any, ...]:
+    return (value.c, value.v) if isinstance(value, OneFactor) else (value,)
+
+
+def _nothing(queue: Any, given: dict[str, Any]) -> Any:
+    return None
+
+
+def _on_host(queue: Any, value: Any) -> Any:
+    if isinstance(value, OneFactor):
+        return OneFactor(_on_host(queue, value.c), _on_host(queue, value.v))
+    return queue.get(queue.view(value)) if on_device(value) else value
+
+
+def _on_device(queue: Any, found: Any) -> Any:
+    """A result with its numbers on the device; what is no number stays."""
+    if isinstance(found, OrthantResult):
+        numbers = {
+            field.name: _on_device(queue, getattr(found, field.name))
+            for field in fields(found)
+            if field.name not in ("method", "tolerance", "log", "of_cdf")
+        }
+        return replace(found, **numbers)
+    return None if found is None else queue.put(np.atleast_1d(found))
+
+
+def _orthant(queue: Any, given: dict[str, Any]) -> OrthantResult | None:
+    return _one_factor(queue, given, ())
+
+
+def _orthant_grad(queue: Any, given: dict[str, Any]) -> OrthantResult | None:
+    if not isinstance(given["L"], OneFactor):
+        return None
+    names = _arguments.subset("wrt", given["wrt"], ("m", "c", "v", "cov"))
+    return None if "cov" in names else _one_factor(queue, given, names)
+
+
+def _one_factor(
+    queue: Any, given: dict[str, Any], wrt: tuple[str, ...]
+) -> OrthantResult | OrthantGradient | None:
+    """With one common factor, exactly; None for other problems."""
+    cov = given["L"]
+    if not isinstance(cov, OneFactor) or given["method"] not in ("auto", "quadrature"):
+        return None
+    from mvnorth._cuda import results
+    from mvnorth._cuda.one_factor import one_factor
+
+    tolerance = _arguments.tolerance(
+        given["rtol"], given["atol"], _arguments.points_count(given["n"])
+    )
+    m, batch = results.rows(queue, "m", given["m"])
+    if m.shape[1] != cov.d:
+        raise ValueError(
+            f"m and L differ in dimension: m has {batch + m.shape[1:]}, the OneFactor {cov.c.shape}"
+        )
+    c, v = (results.matching(queue, name, getattr(cov, name), m, batch) for name in "cv")
+    found = one_factor(queue, m, c, v, wrt)
+    found["status"] = results.status(queue, found["log_prob"], found["rel_error"], tolerance)
+    if wrt and not given["log"]:
+        results.of_probability(queue, found, wrt)
+    shaped = {
+        name: a.reshape(*(batch or (1,)), *a.shape[1:]) if a.size else a
+        for name, a in found.items()
+    }
+    shaped |= {"log_bound": None, "method": "quadrature"}
+    asked = None if tolerance is None else (tolerance.relative, tolerance.absolute)
+    if wrt:
+        return OrthantGradient(**shaped, tolerance=asked, log=given["log"])
+    return OrthantResult(**shaped, tolerance=asked)
+
+
+def _prob_argmax(queue: Any, given: dict[str, Any]) -> Any:
+    """All classes at once; None for relative accuracy."""
+    if given["relative"]:
+        return None
+    from mvnorth._cuda import results
+    from mvnorth._cuda.argmax import argmax
+
+    mu, batch = results.rows(queue, "mu", given["mu"])
+    sigma = results.matching(queue, "sigma", given["sigma"], mu, batch)
+    return argmax(queue, mu, sigma).reshape(*batch, mu.shape[1])
+
+
+_DIRECT: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
+    "orthant": _orthant,
+    "orthant_grad": _orthant_grad,
+    "prob_argmax": _prob_argmax,
+}

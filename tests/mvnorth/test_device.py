@@ -1,0 +1,176 @@
+"""Where kernels run, as far as it can be told without a GPU: choice, messages, streams, shapes."""
+
+import importlib.util
+import subprocess
+import sys
+import types
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import mvnorth
+from mvnorth import OneFactor, _checks, _device
+from mvnorth._resident import follows_input
+
+FACTOR = np.linalg.cholesky(np.eye(4) + np.diag(np.full(3, 0.3), 1) + np.diag(np.full(3, 0.3), -1))
+CALLS = {
+    "orthant": lambda device: mvnorth.orthant(np.zeros(4), FACTOR, device=device),
+    "orthant_prob": lambda device: mvnorth.orthant_prob(np.zeros(4), FACTOR, device=device),
+    "orthant_logprob": lambda device: mvnorth.orthant_logprob(np.zeros(4), FACTOR, device=device),
+    "box": lambda device: mvnorth.box(-1.0, 1.0, 0.0, np.eye(4), device=device),
+    "box_prob": lambda device: mvnorth.box_prob(-1.0, 1.0, 0.0, np.eye(4), device=device),
+    "box_logprob": lambda device: mvnorth.box_logprob(-1.0, 1.0, 0.0, np.eye(4), device=device),
+    "cdf": lambda device: mvnorth.cdf(np.zeros(4), device=device),
+    "logcdf": lambda device: mvnorth.logcdf(np.zeros(4), device=device),
+    "orthant_grad": lambda device: mvnorth.orthant_grad(np.zeros(4), FACTOR, device=device),
+    "box_grad": lambda device: mvnorth.box_grad(-1.0, 1.0, 0.0, np.eye(4), device=device),
+    "cdf_grad": lambda device: mvnorth.cdf_grad(np.zeros(4), device=device),
+    "prob_argmax": lambda device: mvnorth.prob_argmax(np.zeros(4), 1.0, device=device),
+}
+
+
+class OnDevice:
+    """What says that it lives on a GPU."""
+
+    def __init__(self, shape=(2, 4), typestr="<f8", **interface):
+        self.shape = shape
+        self.__cuda_array_interface__ = {
+            "shape": shape, "typestr": typestr, "data": (0, False), "version": 3, **interface
+        }  # fmt: skip
+
+
+@pytest.fixture
+def no_device(monkeypatch):
+    info = _device.DeviceInfo(False, "nothing is installed; install it")
+    monkeypatch.setattr(_device, "device_info", lambda: info)
+
+
+def test_importing_touches_no_cuda():
+    program = (
+        "import sys; before = {*sys.modules}; import mvnorth; "
+        "assert not [m for m in {*sys.modules} - before if 'cuda' in m]"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_function_says_what_is_missing(name, no_device):
+    with pytest.raises(RuntimeError, match="'cuda' is not available: nothing is installed"):
+        CALLS[name]("cuda")
+    with pytest.raises(ValueError, match="device must be 'cpu' or 'cuda'"):
+        CALLS[name]("gpu")
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_cpu_may_be_named(name):
+    given, default = CALLS[name]("cpu"), CALLS[name](None)
+    if isinstance(given, mvnorth.OrthantResult):
+        given, default = given.log_prob, default.log_prob
+    np.testing.assert_array_equal(given, default)
+
+
+def test_missing_package_and_missing_device():
+    with mock.patch.object(importlib.util, "find_spec", return_value=None):
+        info = mvnorth.device_info()
+        assert not info.available
+        assert "numba-cuda is not installed" in info.missing
+        assert "pip install 'mvnorth[cuda]'" in repr(info)
+    cuda = types.SimpleNamespace(is_available=lambda: False, cuda_error=lambda: "no driver\nmore")
+    with (
+        mock.patch.object(importlib.util, "find_spec", return_value=True),
+        mock.patch.object(importlib.metadata, "version", return_value="0.1"),
+        mock.patch.dict(sys.modules, {"numba.cuda": cuda}),
+        mock.patch("numba.cuda", cuda, create=True),
+    ):
+        info = mvnorth.device_info()
+        assert info.missing.startswith("no CUDA device was found (no driver); nvidia-smi")
+        assert info.numba_cuda == "0.1"
+
+
+def test_a_device_is_described():
+    device = types.SimpleNamespace(
+        name=b"A100", compute_capability=(8, 0), MULTIPROCESSOR_COUNT=108
+    )
+    memory = types.SimpleNamespace(total=40 * 2**30)
+    context = types.SimpleNamespace(get_memory_info=lambda: memory)
+    cuda = types.SimpleNamespace(
+        is_available=lambda: True,
+        get_current_device=lambda: device,
+        current_context=lambda: context,
+    )
+    with (
+        mock.patch.object(importlib.util, "find_spec", return_value=True),
+        mock.patch.object(importlib.metadata, "version", return_value="0.1"),
+        mock.patch.dict(sys.modules, {"numba.cuda": cuda}),
+        mock.patch("numba.cuda", cuda, create=True),
+    ):
+        info = mvnorth.device_info()
+        assert info.available
+        assert "A100, compute capability 8.0" in repr(info)
+        assert "108 multiprocessors, 40.0 GiB" in repr(info)
+        cuda.get_current_device = mock.Mock(side_effect=RuntimeError("driver too old"))
+        assert "driver too old" in mvnorth.device_info().missing
+
+
+def test_input_on_a_device_asks_for_it(no_device):
+    for call in (
+        lambda: mvnorth.orthant(OnDevice(), FACTOR),
+        lambda: mvnorth.orthant_prob(np.zeros((2, 4)), OneFactor(OnDevice(), OnDevice())),
+        lambda: mvnorth.box(OnDevice(), 1.0, 0.0, np.eye(4)),
+        lambda: mvnorth.cdf(OnDevice(), cov=np.eye(4)),
+        lambda: mvnorth.orthant_grad(m=OnDevice(), L=FACTOR),
+        lambda: mvnorth.prob_argmax(OnDevice(), 1.0),
+    ):
+        with (
+            mock.patch("mvnorth._resident.require", _device.require),
+            pytest.raises(RuntimeError, match="not available"),
+        ):
+            call()
+    with pytest.raises(ValueError, match="lives on a GPU; copy it to the host"):
+        mvnorth.orthant(OnDevice(), FACTOR, device="cpu")
+
+
+def test_the_stream_is_the_callers():
+    assert _device.stream_of(OnDevice()) == 0
+    assert _device.stream_of(OnDevice(stream=None)) == 0
+    assert _device.stream_of(OnDevice(stream=1)) == 0  # the default one
+    assert _device.stream_of(OnDevice(stream=77)) == 77
+
+    class Tensor(OnDevice):
+        device = "cuda:0"
+
+    torch = mock.Mock(Tensor=Tensor)
+    torch.cuda.current_stream.return_value.cuda_stream = 99
+    with mock.patch.dict(sys.modules, {"torch": torch}):
+        assert _device.stream_of(Tensor(stream=77)) == 99
+        assert _device.stream_of(OnDevice(stream=77)) == 77
+    torch.cuda.current_stream.assert_called_once_with("cuda:0")
+
+
+def test_one_factor_on_a_device():
+    cov = OneFactor(OnDevice((2, 3)), OnDevice((2, 3)))
+    assert cov.d == 3
+    assert "2x3" in repr(cov)
+    with pytest.raises(ValueError, match=r"one shape .*got \(2, 3\) and \(3,\)"):
+        OneFactor(OnDevice((2, 3)), np.ones(3))
+
+
+def test_storage_is_single_only_if_all_input_is():
+    single, double = np.zeros(3, np.float32), np.zeros(3)
+    with mock.patch.object(_device, "device_info", return_value=_device.DeviceInfo(True)):
+        assert _device.choose("cuda", single, single) == _device.Device(0, np.dtype(np.float32))
+        assert _device.choose("cuda", single, double).dtype == np.float64
+        assert _device.choose("cuda", [0.0], single).dtype == np.float64
+        problems, _ = _checks.orthant_problems(single, OneFactor.exact(4))
+        assert _checks.device("cuda", problems, single, None).dtype == np.float32
+
+
+def test_following_keeps_signature_and_documentation():
+    @follows_input
+    def plain(a, device=None):
+        """Said."""
+        return a
+
+    assert plain.__doc__ == "Said."
+    assert plain(3) == 3
