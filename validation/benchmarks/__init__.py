@@ -4,11 +4,13 @@
     python -m validation.benchmarks.tails        the same for small probabilities, by tilting
     python -m validation.benchmarks.throughput   problems a second, in batches
     python -m validation.benchmarks.one_factor   the loss -log P and its gradient, with torch
+    python -m validation.benchmarks.gpu          on a CUDA device, beside the CPU and torch
     python -m validation.benchmarks.scale        one large problem: phases, threads, memory
     python -m validation.benchmarks.point_sets   the comparison that chose the point set
 
 All take ``--full`` (more time) and ``--json FILE`` (append the results as a line of JSON), and
-everything runs in one thread: set here, since numpy's libraries read it when they are loaded.
+everything runs in one thread: set here, since numpy's libraries read it when they are loaded. Only
+``gpu`` gives the CPU all its cores.
 """
 
 import os

@@ -162,10 +162,10 @@ def check_truth(batch: Batch, rows: int) -> float:
 class Published:
     """The published algorithm for C classes and N samples; call it with m, (rows, d), a tensor.
 
-    Returns log P, (rows,), and its gradient, (rows, d).
+    Returns log P, (rows,), and its gradient, (rows, d). ``m`` lives on ``device``, as all does.
     """
 
-    def __init__(self, classes: int, samples: int, dtype: Any) -> None:
+    def __init__(self, classes: int, samples: int, dtype: Any, device: Any = "cpu") -> None:
         import torch
 
         self.torch, self.dtype, self.d, self.samples = torch, dtype, classes - 1, samples
@@ -175,17 +175,22 @@ class Published:
         v = torch.tensor([[1.0]] + [[0.5**0.5]] * d, dtype=torch.float64)
         diag = (s[:, 1:] / s[:, :-1]).sqrt()
         # Columns divided by the diagonal of the next row: b = m / L_ii - S / L_ii.
-        self.inverse = (1 / diag).T[:, None, :, None].to(dtype).contiguous()
+        self.inverse = (1 / diag).T[:, None, :, None].to(device, dtype).contiguous()
         w = v * v / (s[:, 1:] * s[:, :-1]).sqrt()
-        self.w = w.T[:, None, :, None].to(dtype).contiguous()
+        self.w = w.T[:, None, :, None].to(device, dtype).contiguous()
         points = torch.quasirandom.SobolEngine(max(d - 1, 1), scramble=True, seed=1)
-        u = points.draw(samples, dtype=torch.float64).T.to(dtype)
+        u = points.draw(samples, dtype=torch.float64).T.to(device, dtype)
         self.u = u[:, None, None, :].contiguous()  # (d - 1, 1, 1, N)
         # Column 0 takes the coordinates as they are, column i all but the i-th.
         order = torch.arange(d)
         skipped = torch.arange(d - 1)[:, None]
-        self.index = skipped + (skipped >= order).long()  # (d - 1, d)
-        self.chunk = max(1, CHUNK // ((d + 1) * samples))
+        self.index = (skipped + (skipped >= order).long()).to(device)  # (d - 1, d)
+        numbers = (d + 1) * samples  # of a row in a tensor
+        self.chunk = max(1, CHUNK // numbers)
+        if u.is_cuda:  # all at once, as far as memory goes: six such tensors, and three of limits
+            free, _ = torch.cuda.mem_get_info(u.device)
+            row = (6 * numbers + 3 * (d + 1) * d) * u.element_size()
+            self.chunk = max(1, int(0.8 * free) // row)
 
     def __call__(self, m: Any) -> tuple[Any, Any]:
         torch = self.torch

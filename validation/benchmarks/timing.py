@@ -139,14 +139,15 @@ def time_to_errors(
     return reached + [Reached(t, False, n, seconds, error) for t in targets[len(reached) :]]
 
 
-def machine() -> str:
+def machine(threads: int = 1) -> str:
     """The machine and the versions of what is compared, in one line."""
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         names = [x for x in cpuinfo.read_text().splitlines() if x.startswith("model name")]
         model = names[0].partition(":")[2].strip() if names else model
-    parts = [model, f"{os.cpu_count()} cores, 1 thread", f"Python {platform.python_version()}"]
+    cores = f"{os.cpu_count()} cores, {threads} thread{'s' if threads > 1 else ''}"
+    parts = [model, cores, f"Python {platform.python_version()}"]
     if hasattr(os, "getloadavg"):
         parts.insert(2, f"load {os.getloadavg()[0]:.1f}")
     parts += [f"{name} {version(name)}" for name in ("numpy", "scipy", "numba")]
@@ -188,12 +189,14 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def record(path: Path | None, benchmark: str, results: list[dict[str, Any]]) -> None:
-    """Append a run to ``path`` as one line of JSON."""
+def record(
+    path: Path | None, benchmark: str, results: list[dict[str, Any]], where: str | None = None
+) -> None:
+    """Append a run to ``path`` as one line of JSON; ``where`` it ran is ``machine()`` or said."""
     if path is None:
         return
     now = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-    run = {"benchmark": benchmark, "time": now, "machine": machine(), "results": results}
+    run = {"benchmark": benchmark, "time": now, "machine": where or machine(), "results": results}
     with path.open("a") as file:
         file.write(json.dumps(run) + "\n")
 
