@@ -15,7 +15,6 @@ from mvnorth._result import Status, slope_of_probability
 
 _THREADS = 128
 _FIXED, _CONVERGED, _LIMIT = int(Status.FIXED), int(Status.CONVERGED), int(Status.LIMIT)
-_TINY = float(np.finfo(np.float64).tiny)
 _scaled = cuda.jit(device=True)(slope_of_probability)
 
 
@@ -40,24 +39,27 @@ def judge(log_prob, rel_error, relative, absolute, fixed, out):
 
 
 @cuda.jit
-def multiply(value, error, prob, rel_error):
-    """Derivatives (B, d) of log P, and their errors, become those of P."""
+def multiply(value, error, prob, rel_error, eps, tiny):
+    """Derivatives (B, d) of log P, and their errors, become those of P, as on the host.
+
+    eps, tiny : of the precision in which derivatives are stored
+    """
     index = cuda.grid(1)
     if index < value.size:
         i, j = index // value.shape[1], index % value.shape[1]
         before = error[i, j]
         slope, bound = _scaled(float(value[i, j]), before, float(prob[i]), rel_error[i])
         value[i, j] = slope
-        bound += _TINY if before > 0.0 else 0.0  # for what underflows
+        bound += eps * abs(slope) + (tiny if before > 0.0 else 0.0)  # for what underflows
         error[i, j] = math.inf if math.isnan(bound) else bound
 
 
 def _shapes(real: Any) -> tuple[Shape, ...]:
-    matrix, vector = real[:, ::1], real[::1]
+    matrix, vector, double, numbers = real[:, ::1], real[::1], float64[:, ::1], float64[::1]
     return (
         Shape(spread, (matrix, matrix), _THREADS, 16),
-        Shape(judge, (vector, float64[::1], float64, float64, boolean, int8[::1]), _THREADS, 8),
-        Shape(multiply, (matrix, float64[:, ::1], vector, float64[::1]), _THREADS, 16),
+        Shape(judge, (vector, numbers, float64, float64, boolean, int8[::1]), _THREADS, 8),
+        Shape(multiply, (matrix, double, vector, numbers, float64, float64), _THREADS, 16),
     )
 
 
@@ -121,5 +123,7 @@ def of_probability(queue: Queue, found: dict[str, Any], wrt: tuple[str, ...]) ->
     """Make derivatives of log P in ``found`` those of P."""
     for name in wrt:
         value, error = found[f"grad_{name}"], found[f"grad_{name}_error"]
-        arguments = (value, error, found["prob"], found["rel_error"])
+        stored = np.finfo(value.dtype)
+        limits = (float(stored.eps), float(stored.tiny))
+        arguments = (value, error, found["prob"], found["rel_error"], *limits)
         queue.run(multiply, _blocks(value.size), _THREADS, *arguments)

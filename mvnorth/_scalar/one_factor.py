@@ -18,6 +18,8 @@ _INV_SQRT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 _EPS = 2.0**-52
 _SMALLEST = float(np.finfo(np.float64).tiny)
+_SMALLEST_SINGLE = float(np.finfo(np.float32).tiny)
+_SINGLE = 1e-8  # the least rounding of single precision
 _DOUBLE_MAX = float(np.finfo(np.float64).max)
 _SKEW = 1.2  # how much faster than the skewness asks for the map grows in its tails
 _STEEP_SLOPE = 3.0  # in widths, half a step from the mode, where it is 0.3 for a normal density
@@ -304,6 +306,9 @@ def final_value(log_prob, rel_error, rounding, lowest):
 
 @njit(error_model="numpy")
 def final_bound(bound, value, lost, rounding):
-    """Bound on the error of a derivative, from that of its row, with its rounding."""
-    least = bound + _SMALLEST
+    """Bound on the error of a derivative, from that of its row, with its rounding.
+
+    ``rounding`` tells in which precision it is stored, and what underflows there.
+    """
+    least = bound + (_SMALLEST if rounding < _SINGLE else _SMALLEST_SINGLE)
     return (np.inf if lost or math.isnan(least) else least) + rounding * abs(value)

@@ -164,3 +164,14 @@ class TestResident:
         found = mvnorth.orthant_grad(cuda.to_device(np.empty((0, 4))), COV)
         assert found.prob.shape == (0,)
         assert found.grad_m.shape == (0, 4)
+
+    @pytest.mark.parametrize("log", [False, True])
+    def test_errors_cover_what_single_precision_loses(self, log):
+        """Derivatives that underflow, and some that do not."""
+        m = np.array([[40.0] * 4, [18.0] * 4, [0.3, -1.0, 2.0, 0.1]], np.float32)
+        found = mvnorth.orthant_grad(cuda.to_device(m), COV, wrt=("m", "c", "v"), log=log)
+        expected = mvnorth.orthant_grad(m.astype(float), COV, wrt=("m", "c", "v"), log=log)
+        for name in ("grad_m", "grad_c", "grad_v"):
+            slope = getattr(found, name).copy_to_host().astype(float)
+            off = np.abs(slope - getattr(expected, name))
+            assert (off <= getattr(found, f"{name}_error").copy_to_host()).all(), name
