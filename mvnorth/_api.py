@@ -222,7 +222,7 @@ def box(
         tolerance,
         method,
         seed,
-        _checks.device(device, problems, upper, cov),
+        _checks.device(device, problems, lower, upper, mean, cov),
     )
 
 
@@ -336,7 +336,7 @@ def _cdf(
         tolerance,
         method,
         seed,
-        _checks.device(device, problems, x, cov),
+        _checks.device(device, problems, x, mean, cov, lower_limit),
         most,
     )
 

@@ -50,11 +50,12 @@ def prob_argmax(
     1.8720e-19
     """
     means, deviations, shape, dtype = _checks.scores(mu, sigma)
-    if choose(device) is not None and not relative:
+    chosen = choose(device)
+    if chosen is not None and not relative:
         from mvnorth._cuda import argmax as cuda_argmax
         from mvnorth._cuda.launch import Queue
 
-        queue = Queue.of(0)
+        queue = Queue.of(chosen.stream)
         there = cuda_argmax.argmax(queue, queue.put(means, dtype), queue.put(deviations))
         return queue.get(there).reshape(shape)
     from mvnorth._cpu.argmax import argmax  # numba is imported with the first call

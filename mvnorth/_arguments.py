@@ -69,14 +69,10 @@ def correlation(name: str, value: Any) -> float:
 
 def one_factor(c: ArrayLike, v: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """c > 0 and v as arrays of one shape (..., d); what lives on a device is not looked at."""
+    own = c if on_device(c) else _positive("c", c)
+    loadings = v if on_device(v) else real_array("v", v, infinite=False)
     if on_device(c) or on_device(v):
-        return _one_factor_on_device(c, v)
-    own, loadings = real_array("c", c, infinite=False), real_array("v", v, infinite=False)
-    if (own <= 0).any():
-        raise ValueError(
-            f"c must be > 0, its smallest entry is {own.min():g}; for a singular covariance "
-            "give a factor L or a matrix cov"
-        )
+        return _one_factor_on_device(own, loadings)
     try:
         own, loadings = np.broadcast_arrays(own, loadings)
     except ValueError:
@@ -94,14 +90,40 @@ def one_factor(c: ArrayLike, v: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     return own.copy(), loadings.copy()
 
 
-def _one_factor_on_device(c: Any, v: Any) -> tuple[Any, Any]:
-    shapes = tuple(tuple(a.shape) if on_device(a) else np.shape(a) for a in (c, v))
-    if shapes[0] != shapes[1] or not shapes[0] or shapes[0][-1] == 0:
+def _positive(name: str, value: ArrayLike) -> np.ndarray:
+    array = real_array(name, value, infinite=False)
+    if (array <= 0).any():
         raise ValueError(
-            f"c and v on a device must have one shape (..., d) with d >= 1, got {shapes[0]} and "
-            f"{shapes[1]}"
+            f"{name} must be > 0, its smallest entry is {array.min():g}; for a singular covariance "
+            "give a factor L or a matrix cov"
+        )
+    return array
+
+
+def _one_factor_on_device(c: Any, v: Any) -> tuple[Any, Any]:
+    """The shape is that of what lives on a device; the other may broadcast if it does not."""
+    shapes = [tuple(a.shape) for a in (c, v)]
+    shape = shapes[0] if on_device(c) else shapes[1]
+    fit = len(shape) > 0 and shape[-1] > 0
+    try:
+        c, v = (a if on_device(a) else np.broadcast_to(a, shape).copy() for a in (c, v))
+    except ValueError:
+        fit = False
+    if not fit or tuple(c.shape) != tuple(v.shape):
+        raise ValueError(
+            "c and v on a device must have one shape (..., d) with d >= 1, got "
+            f"{shapes[0]} and {shapes[1]}"
         )
     return c, v
+
+
+def on_host(cov: Any) -> None:
+    """A OneFactor for functions of the CPU."""
+    if on_device(cov.c) or on_device(cov.v):
+        raise TypeError(
+            "this function takes a OneFactor on the host, but c or v lives on a GPU; copy it first "
+            "(.cpu(), .get() or .copy_to_host())"
+        )
 
 
 def points_count(n: Any, name: str = "n") -> int | None:

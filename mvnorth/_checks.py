@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mvnorth._arguments import real_array, square, vector
+from mvnorth._arguments import on_host, real_array, square, vector
 from mvnorth._device import Device, choose
 from mvnorth._linalg.blocks import connected_blocks
 from mvnorth._problem import DRAW_REACH, AnyProblems, OneFactorProblems, Problems
@@ -83,6 +83,7 @@ def orthant_problems(
 ) -> tuple[Problems | OneFactorProblems, tuple[int, ...]]:
     """Pr(t >= 0) for t ~ N(m, L L^T) as boxes, and the batch shape of the result."""
     if isinstance(L, OneFactor):
+        on_host(L)
         means = vector("m", m)
         if means.shape[-1] != L.d:
             raise ValueError(
@@ -128,6 +129,8 @@ def box_problems(
 
     ``names`` are what the caller calls its limits.
     """
+    if isinstance(cov, OneFactor):
+        on_host(cov)
     covariance = cov.c[..., None, :] if isinstance(cov, OneFactor) else square("cov", cov)
     d = covariance.shape[-1]
     given = cov.c.shape if isinstance(cov, OneFactor) else covariance.shape
@@ -279,9 +282,21 @@ def like_rows(name: str, value: ArrayLike, batch: tuple[int, ...], d: int) -> np
 
 
 def device(name: Any, problems: AnyProblems, *given: Any) -> Device | None:
-    """The device asked for by name; single precision is for problems whose input all is."""
+    """The device asked for; single precision is for problems whose input all is.
+
+    With one common factor the limits decide, since c and v are in double precision always.
+    """
     decides = (problems.upper,) if isinstance(problems, OneFactorProblems) else given
     return choose(name, *decides)
+
+
+def deviations(sigma: ArrayLike) -> np.ndarray:
+    array = real_array("sigma", sigma, infinite=False)
+    if (array > 1e300).any():
+        raise ValueError("sigma must not exceed 1e300 in size")
+    if (array < 0).any():
+        raise ValueError(f"sigma must be >= 0, its smallest entry is {array.min():g}")
+    return array
 
 
 def scores(
@@ -290,21 +305,18 @@ def scores(
     """Means (B, C), deviations (1 or B, C), and shape and precision of the result."""
     given = np.asarray(mu).dtype
     means = real_array("mu", mu, infinite=True)
-    deviations = real_array("sigma", sigma, infinite=False)
+    spread = deviations(sigma)
     if means.ndim == 0 or means.shape[-1] == 0:
         raise ValueError(f"mu must have shape (..., C) with C >= 1, got {means.shape}")
     if (means == np.inf).any():
         raise ValueError("mu must be below infinity (minus infinity is a class that never wins)")
-    for name, array in (("mu", means), ("sigma", deviations)):
-        if (np.abs(array[np.isfinite(array)]) > 1e300).any():
-            raise ValueError(f"{name} must not exceed 1e300 in size")
-    if (deviations < 0).any():
-        raise ValueError(f"sigma must be >= 0, its smallest entry is {deviations.min():g}")
+    if (np.abs(means[np.isfinite(means)]) > 1e300).any():
+        raise ValueError("mu must not exceed 1e300 in size")
     try:
-        shape = np.broadcast_shapes(means.shape, deviations.shape)
+        shape = np.broadcast_shapes(means.shape, spread.shape)
     except ValueError:
         raise ValueError(
-            f"mu {means.shape} and sigma {deviations.shape} do not broadcast; sigma is a number, "
+            f"mu {means.shape} and sigma {spread.shape} do not broadcast; sigma is a number, "
             "(C,) per class, (..., 1) per row or (..., C)"
         ) from None
     nowhere = (means == -np.inf).all(axis=-1)
@@ -312,8 +324,8 @@ def scores(
         raise ValueError("mu must not be minus infinity for all classes of a row")
     classes = shape[-1]
     rows = _rows(np.broadcast_to(means, shape), shape[:-1], 1)
-    batch = (1,) if math.prod(deviations.shape[:-1]) == 1 else shape[:-1]
-    core = np.broadcast_to(deviations, (*deviations.shape[:-1], classes))
+    batch = (1,) if math.prod(spread.shape[:-1]) == 1 else shape[:-1]
+    core = np.broadcast_to(spread, (*spread.shape[:-1], classes))
     shared = _rows(core.reshape(-1, classes) if batch == (1,) else core, batch, 1)
     single = given.kind == "f" and given.itemsize <= 4
     return rows, shared, shape, np.dtype(np.float32 if single else np.float64)

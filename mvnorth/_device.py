@@ -5,11 +5,11 @@ import importlib.util
 import os
 import sys
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-_DEVICES = (None, "cpu", "cuda")
 _INSTALL = "pip install 'mvnorth[cuda]' (CUDA 13), or 'mvnorth[cuda12]'"
 
 
@@ -88,6 +88,9 @@ def device_info() -> DeviceInfo:
             return DeviceInfo(False, _no_device(reason), numba_cuda=version)
         device = cuda.get_current_device()
         memory = cuda.current_context().get_memory_info().total
+    except ImportError as error:
+        reason = f"the package numba-cuda cannot be imported ({error}); {_INSTALL}"
+        return DeviceInfo(False, reason, numba_cuda=version)
     except Exception as error:  # drivers fail in many ways, none of which may break the caller
         return DeviceInfo(False, _no_device(error), numba_cuda=version)
     name = device.name.decode() if isinstance(device.name, bytes) else str(device.name)
@@ -106,29 +109,48 @@ def on_device(a: Any) -> bool:
     return hasattr(a, "__cuda_array_interface__") or hasattr(a, "__cuda_ndarray__")
 
 
+def named(device: Any) -> str | None:
+    """What a user calls a device: "cpu", "cuda", or None to let the input decide."""
+    if device is not None and not (isinstance(device, str) and device in ("cpu", "cuda")):
+        raise ValueError(f"device must be 'cpu' or 'cuda', or None to choose, got {device!r}")
+    return device
+
+
 def choose(device: Any, *given: Any) -> Device | None:
     """The device asked for; None for the CPU.
 
-    ``given`` are the arrays that decide the precision: single if all are.
+    ``device`` is a name, or a Device whose stream is kept. ``given`` are the arguments that decide
+    the precision: single if all their arrays are.
     """
-    if device not in _DEVICES:
-        raise ValueError(f"device must be 'cpu' or 'cuda', or None to choose, got {device!r}")
-    if device != "cuda":
-        return None
-    require()
-    single = all(getattr(a, "dtype", None) in (np.float16, np.float32) for a in given)
-    return Device(0, np.dtype(np.float32 if single else np.float64))
+    if isinstance(device, Device):
+        stream = device.stream
+    else:
+        if named(device) != "cuda":
+            return None
+        require()
+        stream = 0
+    kinds = [np.asarray(a).dtype for a in given if not isinstance(a, (int, float, type(None)))]
+    single = all(kind in (np.float16, np.float32) for kind in kinds) and bool(kinds)
+    return Device(stream, np.dtype(np.float32 if single else np.float64))
 
 
+@cache
 def require() -> None:
-    """Raise if there is no device."""
+    """Raise if there is no device; once there is one it is not looked for again."""
     info = device_info()
     if not info.available:
         raise RuntimeError(f"device='cuda' is not available: {info.missing}")
 
 
+def ordinal(a: Any) -> int | None:
+    """Number of the device on which an array lives, where it says so, as torch's and CuPy's do."""
+    device = getattr(a, "device", None)
+    numbers = (getattr(device, name, None) for name in ("index", "id"))
+    return next((number for number in numbers if isinstance(number, int)), None)
+
+
 def stream_of(a: Any) -> int:
-    """Address of the stream on which the caller works with an array on a device.
+    """Address of the stream on which the caller works with an array; 0 is the default one.
 
     The array interface has it from version 3 on, as CuPy and numba write it; torch's has not, but
     its current stream is known.

@@ -167,7 +167,7 @@ def box_grad(
         method,
         seed,
         log,
-        _checks.device(device, problems, upper, cov),
+        _checks.device(device, problems, lower, upper, mean, cov),
     )
 
 
@@ -232,7 +232,7 @@ def cdf_grad(
         method,
         seed,
         log,
-        _checks.device(device, problems, x, cov),
+        _checks.device(device, problems, x, mean, cov, lower_limit),
     )
     return replace(result, of_cdf=True)
 

@@ -13,9 +13,9 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from mvnorth import _arguments
-from mvnorth._device import on_device, require, stream_of
-from mvnorth._result import OrthantGradient, OrthantResult
+from mvnorth import _arguments, _checks
+from mvnorth._device import Device, named, on_device, ordinal, require, stream_of
+from mvnorth._result import OrthantGradient, OrthantResult, Status
 from mvnorth.covariance import OneFactor
 
 _P = ParamSpec("_P")
@@ -34,24 +34,35 @@ def follows_input(function: Callable[_P, _R]) -> Callable[_P, _R]:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         given = bound.arguments
-        if given["device"] not in (None, "cuda"):
+        if named(given["device"]) == "cpu":
             raise ValueError(
-                f"device={given['device']!r}, but the input lives on a GPU; copy it to the host "
-                "first (.cpu(), .get() or .copy_to_host()), or leave device out"
+                "device='cpu', but the input lives on a GPU; copy it to the host first "
+                "(.cpu(), .get() or .copy_to_host()), or leave device out"
             )
         require()
-        from mvnorth._cuda.launch import Queue
-
-        queue = Queue.of(stream_of(there[0]))
+        queue = _queue(there)
         found = _DIRECT.get(function.__name__, _nothing)(queue, given)
         if found is None:
             for name, value in given.items():
                 given[name] = _on_host(queue, value)
-            given["device"] = "cuda"
+            given["device"] = Device(stream_of(there[0]), np.dtype(np.float64))
             found = _on_device(queue, function(*bound.args, **bound.kwargs))
         return found
 
     return call
+
+
+def _queue(there: list[Any]) -> Any:
+    """The stream of the first of these arrays, which all live on the current device."""
+    from mvnorth._cuda.launch import Queue, current
+
+    for number in map(ordinal, there):
+        if number not in (None, current()):
+            raise ValueError(
+                f"an array lives on CUDA device {number}, but the current one is {current()}; "
+                f"call torch.cuda.set_device({number}), or use() of cupy.cuda.Device({number})"
+            )
+    return Queue.of(stream_of(there[0]))
 
 
 def _arrays(value: Any) -> tuple[Any, ...]:
@@ -77,7 +88,7 @@ def _on_device(queue: Any, found: Any) -> Any:
             if field.name not in ("method", "tolerance", "log", "of_cdf")
         }
         return replace(found, **numbers)
-    return None if found is None else queue.put(np.atleast_1d(found))
+    return None if found is None else queue.put(found, np.int8 if type(found) is Status else None)
 
 
 def _orthant(queue: Any, given: dict[str, Any]) -> OrthantResult | None:
@@ -104,20 +115,20 @@ def _one_factor(
     tolerance = _arguments.tolerance(
         given["rtol"], given["atol"], _arguments.points_count(given["n"])
     )
+    _arguments.whole_number("seed", given["seed"], at_least=0)
     m, batch = results.rows(queue, "m", given["m"])
     if m.shape[1] != cov.d:
         raise ValueError(
-            f"m and L differ in dimension: m has {batch + m.shape[1:]}, the OneFactor {cov.c.shape}"
+            f"m and L differ in dimension: m has {(*batch, m.shape[1])}, the OneFactor "
+            f"{tuple(cov.c.shape)}"
         )
-    c, v = (results.matching(queue, name, getattr(cov, name), m, batch) for name in "cv")
+    c, shape = results.matching(queue, "c", cov.c, m, batch)
+    v, _ = results.matching(queue, "v", cov.v, m, batch)
     found = one_factor(queue, m, c, v, wrt)
     found["status"] = results.status(queue, found["log_prob"], found["rel_error"], tolerance)
     if wrt and not given["log"]:
         results.of_probability(queue, found, wrt)
-    shaped = {
-        name: a.reshape(*(batch or (1,)), *a.shape[1:]) if a.size else a
-        for name, a in found.items()
-    }
+    shaped = {name: queue.shaped(a, (*shape, *a.shape[1:])) for name, a in found.items()}
     shaped |= {"log_bound": None, "method": "quadrature"}
     asked = None if tolerance is None else (tolerance.relative, tolerance.absolute)
     if wrt:
@@ -133,8 +144,9 @@ def _prob_argmax(queue: Any, given: dict[str, Any]) -> Any:
     from mvnorth._cuda.argmax import argmax
 
     mu, batch = results.rows(queue, "mu", given["mu"])
-    sigma = results.matching(queue, "sigma", given["sigma"], mu, batch)
-    return argmax(queue, mu, sigma).reshape(*batch, mu.shape[1])
+    sigma = given["sigma"] if on_device(given["sigma"]) else _checks.deviations(given["sigma"])
+    deviations, shape = results.matching(queue, "sigma", sigma, mu, batch)
+    return queue.shaped(argmax(queue, mu, deviations), (*shape, mu.shape[1]))
 
 
 _DIRECT: dict[str, Callable[[Any, dict[str, Any]], Any]] = {

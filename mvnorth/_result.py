@@ -32,7 +32,7 @@ class OrthantResult:
     error : bound on the absolute error of ``prob`` at about 99 % confidence; at most 1
     rel_error : bound on the relative error at the same confidence; infinite if nothing is known
     log_bound : what ``log_prob`` cannot exceed, certainly: the value at the saddle point where
-        tilting was used, 0 for other methods
+        tilting was used, 0 for other methods (None on a GPU with one common factor)
     n : integration points or nodes used (of the largest coordinate of a chain); 0 for a closed form
     method : what computed it, such as "tilting"; several for a problem of several blocks
     status : a ``Status``
@@ -56,7 +56,9 @@ class OrthantResult:
 
     def __repr__(self) -> str:
         if on_device(self.prob):
-            return f"{_by(self.prob.shape)} probabilities on a device by {self.method}"
+            count = f"{_by(self.prob.shape)} probabilities" if self.prob.shape else "a probability"
+            methods = ", ".join(np.unique(self.method))
+            return f"{count} on a device" + (f" by {methods}" if methods else " (an empty batch)")
         if np.ndim(self.prob) > 0:
             return _describe_batch(self)
         lines = [

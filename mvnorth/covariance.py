@@ -50,8 +50,8 @@ class OneFactor:
     c : float or array_like (..., d)
         Variances of the independent parts, > 0.
     v : float or array_like (..., d)
-        Loadings of the common factor, of any sign. Both may live on a GPU, in one shape; their
-        values are not checked there.
+        Loadings of the common factor, of any sign. Either or both may live on a GPU, where values
+        are not checked; if both do they have one shape.
 
     Examples
     --------
@@ -111,11 +111,13 @@ class OneFactor:
         >>> L.dense()[2].round(6)
         array([0.707107, 0.408248, 1.154701])
         """
+        _arguments.on_host(self)
         diag, w = cholesky(self.c, self.v)
         return StructuredCholesky(diag, w, self.v)
 
     def dense(self) -> np.ndarray:
         """The covariance as a matrix, ``(..., d, d)``."""
+        _arguments.on_host(self)
         outer = self.v[..., :, None] * self.v[..., None, :]
         index = np.arange(self.d)
         outer[..., index, index] += self.c

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from mvnorth._device import on_device
-
 REGISTERS = 65536  # of a multiprocessor
 SHARED, SHARED_BLOCK = 98304, 49152  # bytes of shared memory: of a multiprocessor, and of a block
 
@@ -55,11 +53,7 @@ class Queue:
     @classmethod
     def of(cls, address: int) -> "Queue":
         """Of the CUDA stream with this address; 0 is the default one."""
-        return cls(cuda.external_stream(address) if address else cuda.default_stream())
-
-    def holds(self, a: Any) -> bool:
-        """Whether an array lives on a device."""
-        return on_device(a)
+        return cls(cuda.external_stream(address) if address else cuda.legacy_default_stream())
 
     def view(self, a: Any) -> Any:
         """An array that lives on the device, as numba sees it; no copy, no waiting."""
@@ -67,10 +61,14 @@ class Queue:
 
     def put(self, a: Any, dtype: Any = None) -> Any:
         """A copy on the device of an array on the host."""
-        return cuda.to_device(np.ascontiguousarray(a, dtype=dtype), stream=self.stream)
+        return cuda.to_device(np.asarray(a, dtype=dtype, order="C"), stream=self.stream)
 
     def empty(self, shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
         return cuda.device_array(shape, dtype=dtype, stream=self.stream)
+
+    def shaped(self, a: Any, shape: tuple[int, ...]) -> Any:
+        """The same memory in another shape, which still says on which stream it is written."""
+        return a.reshape(shape).bind(self.stream)
 
     def get(self, a: Any) -> np.ndarray:
         """A copy on the host; waits for the stream."""
@@ -81,6 +79,11 @@ class Queue:
     def run(self, kernel: Any, blocks: int, threads: Any, *arguments: Any) -> None:
         if blocks:
             kernel[blocks, threads, self.stream](*arguments)
+
+
+def current() -> int:
+    """Number of the current device; the simulator has one."""
+    return int(getattr(cuda.get_current_device(), "id", 0))
 
 
 def multiprocessors() -> int:

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numba import boolean, cuda, float32, float64, int8
 
+from mvnorth._arguments import real_array
 from mvnorth._cuda.launch import Queue, Shape
+from mvnorth._device import on_device
 from mvnorth._problem import Tolerance
 from mvnorth._result import Status, slope_of_probability
 
@@ -72,42 +74,53 @@ def _blocks(size: int) -> int:
 
 def rows(queue: Queue, name: str, a: Any) -> tuple[Any, tuple[int, ...]]:
     """An array (..., d) as (B, d) on the device, and its batch shape."""
-    there = queue.view(a) if queue.holds(a) else queue.put(np.asarray(a, dtype=np.float64))
-    _check(name, there)
+    there = _there(queue, name, a)
     shape = tuple(there.shape)
     if not shape or shape[-1] == 0:
         raise ValueError(f"{name} must have shape (..., d) with d >= 1, got {shape}")
     return there.reshape(math.prod(shape[:-1]), shape[-1]), shape[:-1]
 
 
-def matching(queue: Queue, name: str, a: Any, like: Any, batch: tuple[int, ...]) -> Any:
-    """An array that broadcasts with one of ``batch`` and shape (B, d), as (1 or B, d)."""
-    there = queue.view(a) if queue.holds(a) else queue.put(np.asarray(a, dtype=np.float64))
-    _check(name, there)
-    shape = (1,) * (2 - there.ndim) + tuple(there.shape)
-    wide, deep = shape[-1], math.prod(shape[:-1])
-    d = like.shape[1]
-    if wide not in (1, d) or (deep != 1 and shape[:-1] != batch):
+def matching(
+    queue: Queue, name: str, a: Any, like: Any, batch: tuple[int, ...]
+) -> tuple[Any, tuple[int, ...]]:
+    """An array that broadcasts with one of ``batch`` and shape (B, d), as (1 or B, d).
+
+    And the batch shape of both, which has B entries too.
+    """
+    there = _there(queue, name, a)
+    shape = (1,) * (1 - there.ndim) + tuple(there.shape)
+    wide, own = shape[-1], shape[:-1]
+    deep, d = math.prod(own), like.shape[1]
+    if wide not in (1, d) or (deep != 1 and own != batch):
+        fits = dict.fromkeys(((d,), (*batch, 1), (*batch, d)))
         raise ValueError(
             f"{name} has shape {tuple(there.shape)}; to go with {(*batch, d)} on a device it may "
-            f"have ({d},), {(*batch, 1)} or {(*batch, d)}"
+            f"have {' or '.join(map(str, fits))}"
         )
-    there = there.reshape(deep, wide)
+    there, both = there.reshape(deep, wide), np.broadcast_shapes(batch, own)
     if wide == d and there.dtype in (like.dtype, np.float64):
-        return there
+        return there, both
     out = queue.empty((deep, d), like.dtype if there.dtype == like.dtype else np.float64)
     queue.run(spread, _blocks(out.size), _THREADS, there, out)
-    return out
+    return out, both
 
 
-def _check(name: str, a: Any) -> None:
-    if a.dtype not in (np.float64, np.float32):
-        raise TypeError(f"{name} on a device must be float64 or float32, got {a.dtype}")
-    if not a.is_c_contiguous():
+def _there(queue: Queue, name: str, a: Any) -> Any:
+    """An array on the device, as kernels take it; a copy of what is on the host."""
+    if not on_device(a):
+        numbers = real_array(name, a, infinite=True)
+        single = np.asarray(a).dtype in (np.float16, np.float32)
+        return queue.put(numbers, np.float32 if single else np.float64)
+    there = queue.view(a)
+    if there.dtype not in (np.float64, np.float32):
+        raise TypeError(f"{name} on a device must be float64 or float32, got {there.dtype}")
+    if not there.is_c_contiguous():
         raise ValueError(
             f"{name} on a device must be contiguous, row by row; take .contiguous() or "
             "ascontiguousarray of it"
         )
+    return there
 
 
 def status(queue: Queue, log_prob: Any, rel_error: Any, tolerance: Tolerance | None) -> Any:

@@ -41,9 +41,22 @@ class OnDevice:
 
 
 @pytest.fixture
-def no_device(monkeypatch):
-    info = _device.DeviceInfo(False, "nothing is installed; install it")
-    monkeypatch.setattr(_device, "device_info", lambda: info)
+def there_is(monkeypatch):
+    """``there_is(info)`` is what device_info says, as if it had not been asked before."""
+
+    def say(info):
+        looked = mock.Mock(return_value=info)
+        monkeypatch.setattr(_device, "device_info", looked)
+        _device.require.cache_clear()
+        return looked
+
+    yield say
+    _device.require.cache_clear()
+
+
+@pytest.fixture
+def no_device(there_is):
+    there_is(_device.DeviceInfo(False, "nothing is installed; install it"))
 
 
 def test_importing_touches_no_cuda():
@@ -58,8 +71,9 @@ def test_importing_touches_no_cuda():
 def test_every_function_says_what_is_missing(name, no_device):
     with pytest.raises(RuntimeError, match="'cuda' is not available: nothing is installed"):
         CALLS[name]("cuda")
-    with pytest.raises(ValueError, match="device must be 'cpu' or 'cuda'"):
-        CALLS[name]("gpu")
+    for wrong in ("gpu", "cuda:0", np.zeros(2)):
+        with pytest.raises(ValueError, match="device must be 'cpu' or 'cuda'"):
+            CALLS[name](wrong)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -111,6 +125,20 @@ def test_a_device_is_described():
         assert "108 multiprocessors, 40.0 GiB" in repr(info)
         cuda.get_current_device = mock.Mock(side_effect=RuntimeError("driver too old"))
         assert "driver too old" in mvnorth.device_info().missing
+        cuda.get_current_device = mock.Mock(side_effect=ModuleNotFoundError("No module 'nvvm'"))
+        assert "cannot be imported (No module 'nvvm'); pip install" in mvnorth.device_info().missing
+
+
+def test_a_device_is_looked_for_until_there_is_one(there_is):
+    looked = there_is(_device.DeviceInfo(False, "nothing"))
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="nothing"):
+            _device.require()
+    assert looked.call_count == 2
+    looked.return_value = _device.DeviceInfo(True)
+    for _ in range(2):
+        _device.require()
+    assert looked.call_count == 3
 
 
 def test_input_on_a_device_asks_for_it(no_device):
@@ -122,13 +150,32 @@ def test_input_on_a_device_asks_for_it(no_device):
         lambda: mvnorth.orthant_grad(m=OnDevice(), L=FACTOR),
         lambda: mvnorth.prob_argmax(OnDevice(), 1.0),
     ):
-        with (
-            mock.patch("mvnorth._resident.require", _device.require),
-            pytest.raises(RuntimeError, match="not available"),
-        ):
+        with pytest.raises(RuntimeError, match="not available"):
             call()
     with pytest.raises(ValueError, match="lives on a GPU; copy it to the host"):
         mvnorth.orthant(OnDevice(), FACTOR, device="cpu")
+    with pytest.raises(ValueError, match="device must be 'cpu' or 'cuda'"):
+        mvnorth.orthant(OnDevice(), FACTOR, device="gpu")
+
+
+def test_tensors_that_require_gradients_say_so():
+    class Tensor:
+        @property
+        def __cuda_array_interface__(self):
+            raise RuntimeError("requires grad: use var.detach()")  # as torch's do
+
+    with pytest.raises(RuntimeError, match="detach"):
+        mvnorth.prob_argmax(Tensor(), 1.0)
+
+
+def test_arrays_say_on_which_device_they_live():
+    def array(**device):
+        return types.SimpleNamespace(device=types.SimpleNamespace(**device))
+
+    assert _device.ordinal(array(index=1, type="cuda")) == 1  # torch
+    assert _device.ordinal(array(id=2)) == 2  # CuPy
+    assert _device.ordinal(types.SimpleNamespace(device="cpu")) is None
+    assert _device.ordinal(types.SimpleNamespace()) is None
 
 
 def test_the_stream_is_the_callers():
@@ -152,18 +199,45 @@ def test_one_factor_on_a_device():
     cov = OneFactor(OnDevice((2, 3)), OnDevice((2, 3)))
     assert cov.d == 3
     assert "2x3" in repr(cov)
-    with pytest.raises(ValueError, match=r"one shape .*got \(2, 3\) and \(3,\)"):
-        OneFactor(OnDevice((2, 3)), np.ones(3))
+    for call in (
+        cov.dense,
+        cov.cholesky,
+        lambda: mvnorth.orthant_hessian(np.zeros((2, 3)), cov),
+        lambda: mvnorth.sample_box(-1.0, 1.0, 0.0, cov, 1),
+    ):
+        with pytest.raises(TypeError, match="on the host, but c or v lives on a GPU"):
+            call()
+    for c, v in (
+        (OnDevice((2, 3)), OnDevice((3,))),
+        (OnDevice((3,)), np.ones((2, 3))),
+        (OnDevice(()), 1.0),
+        (1.0, OnDevice((2, 0))),
+    ):
+        with pytest.raises(ValueError, match=r"one shape \(..., d\) with d >= 1, got \("):
+            OneFactor(c, v)
 
 
-def test_storage_is_single_only_if_all_input_is():
+def test_half_of_one_factor_on_a_device():
+    there = OnDevice((2, 3))
+    cov = OneFactor([1.0, 2.0, 3.0], there)
+    assert cov.v is there
+    np.testing.assert_array_equal(cov.c, [[1.0, 2.0, 3.0]] * 2)
+    np.testing.assert_array_equal(OneFactor(there, 1.0).v, np.ones((2, 3)))
+    with pytest.raises(ValueError, match="c must be > 0, its smallest entry is -1"):
+        OneFactor(-1.0, there)
+
+
+def test_storage_is_single_only_if_all_input_is(there_is):
+    there_is(_device.DeviceInfo(True))
     single, double = np.zeros(3, np.float32), np.zeros(3)
-    with mock.patch.object(_device, "device_info", return_value=_device.DeviceInfo(True)):
-        assert _device.choose("cuda", single, single) == _device.Device(0, np.dtype(np.float32))
-        assert _device.choose("cuda", single, double).dtype == np.float64
-        assert _device.choose("cuda", [0.0], single).dtype == np.float64
-        problems, _ = _checks.orthant_problems(single, OneFactor.exact(4))
-        assert _checks.device("cuda", problems, single, None).dtype == np.float32
+    assert _device.choose("cuda", single, single) == _device.Device(0, np.dtype(np.float32))
+    assert _device.choose("cuda", 1.0, single, None).dtype == np.float32  # a number is neither
+    for given in ((single, double), ([0.0], single), (1.0,), ()):
+        assert _device.choose("cuda", *given).dtype == np.float64
+    problems, _ = _checks.orthant_problems(single, OneFactor.exact(4))
+    assert _checks.device("cuda", problems, single, None).dtype == np.float32
+    there = _device.Device(77, np.dtype(np.float64))
+    assert _device.choose(there, single) == _device.Device(77, np.dtype(np.float32))
 
 
 def test_following_keeps_signature_and_documentation():

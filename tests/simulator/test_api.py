@@ -1,11 +1,14 @@
 """The public functions on a device: as on the CPU, and results where the input lives."""
 
+import types
+
 import numpy as np
 import pytest
 from numba import cuda
 
 import mvnorth
 from mvnorth import OneFactor
+from mvnorth._cuda.launch import Queue
 from mvnorth._device import Device
 from mvnorth._methods import genz
 from mvnorth._problem import Budget, Estimate, Tolerance
@@ -140,9 +143,10 @@ class TestResident:
         np.testing.assert_allclose(found.prob.copy_to_host(), expected.prob, rtol=1e-11)
         assert (found.method == "genz").all()
         logs = mvnorth.box_logprob(-1.0, 1.0, cuda.to_device(np.zeros(2)), np.eye(2))
-        np.testing.assert_allclose(
-            logs.copy_to_host(), [mvnorth.box_logprob(-1.0, 1.0, 0.0, np.eye(2))]
-        )
+        assert logs.shape == ()
+        expected = mvnorth.box_logprob(-1.0, 1.0, 0.0, np.eye(2))
+        np.testing.assert_allclose(logs.copy_to_host(), expected)
+        assert mvnorth.box(-1.0, 1.0, cuda.to_device(np.zeros(2)), np.eye(2)).status.dtype == "i1"
 
     def test_wrong_input(self):
         m = cuda.to_device(M)
@@ -159,11 +163,74 @@ class TestResident:
             mvnorth.prob_argmax(m, 1.0, device="cpu")
         with pytest.raises(ValueError, match="wrt must name some of"):
             mvnorth.orthant_grad(m, COV, wrt=("L",))
+        with pytest.raises(TypeError, match="seed must be a whole number"):
+            mvnorth.orthant(m, COV, seed=0.5)
+        with pytest.raises(ValueError, match="sigma must be >= 0"):
+            mvnorth.prob_argmax(m, -1.0)
 
-    def test_empty_batches(self):
-        found = mvnorth.orthant_grad(cuda.to_device(np.empty((0, 4))), COV)
-        assert found.prob.shape == (0,)
-        assert found.grad_m.shape == (0, 4)
+    def test_shapes_are_those_of_the_cpu(self):
+        """Of m, and of what it broadcasts with."""
+        row = np.ones((1, 4))
+        for m, cov in (
+            (M[0], COV),
+            (M[0], OneFactor(row, row)),
+            (M[None], OneFactor(row, row)),
+            (np.empty((0, 4)), COV),
+            (np.empty((2, 0, 4)), COV),
+        ):
+            found = mvnorth.orthant_grad(cuda.to_device(m), cov)
+            expected = mvnorth.orthant_grad(m, cov)
+            for name in ("prob", "status", "n", "grad_m", "grad_m_error"):
+                assert getattr(found, name).shape == np.shape(getattr(expected, name)), name
+        one = mvnorth.orthant_grad(cuda.to_device(M[0]), COV)
+        assert repr(one).startswith("a probability on a device by quadrature")
+        for sigma in (1.0, row):
+            found = mvnorth.prob_argmax(cuda.to_device(M[0]), sigma)
+            assert found.shape == mvnorth.prob_argmax(M[0], sigma).shape
+
+    def test_half_on_the_host(self):
+        there = OneFactor(cuda.to_device(COV.c), COV.v)
+        found = mvnorth.orthant(M.astype(np.float32), there)
+        assert found.prob.dtype == np.float32
+        np.testing.assert_allclose(found.prob.copy_to_host(), mvnorth.orthant(M, COV).prob, 1e-6)
+        with pytest.raises(ValueError, match="m must not contain NaN"):
+            mvnorth.orthant(np.full(4, np.nan), there)
+        with pytest.raises(TypeError, match="m must be an array of real numbers"):
+            mvnorth.orthant(["many"], there)
+
+    def test_the_callers_stream_from_first_to_last(self, monkeypatch):
+        """A stand-in for a stream, since the simulator has none: of kernels, copies and results."""
+        stream, used = cuda.stream(), []
+        m = cuda.to_device(M)
+        m.__cuda_array_interface__ = {"stream": 77}
+        run, copy = Queue.run, cuda.to_device
+
+        def running(queue, *arguments):
+            used.append(queue.stream)
+            run(queue, *arguments)
+
+        def copying(a, stream=0):
+            used.append(stream)
+            return copy(a, stream=stream)
+
+        monkeypatch.setattr(cuda, "external_stream", {77: stream}.__getitem__)
+        monkeypatch.setattr(Queue, "run", running)
+        monkeypatch.setattr(cuda, "to_device", copying)
+        for there in (mvnorth.orthant_prob(m, COV), mvnorth.prob_argmax(m, 1.0)):
+            assert there.stream is stream
+        mvnorth.orthant(m, COV, FEW, method="genz")
+        mvnorth.orthant(m, L, FEW, method="tilting")
+        mvnorth.orthant_grad(m, L, FEW, method="pathwise")
+        mvnorth.orthant_grad(m, COV, FEW, method="pathwise")
+        mvnorth.cdf(m, cov=COV)
+        assert len(used) > 20
+        assert all(each is stream for each in used)
+
+    def test_another_device(self):
+        m = cuda.to_device(M)
+        m.device = types.SimpleNamespace(index=1)
+        with pytest.raises(ValueError, match="lives on CUDA device 1, but the current one is 0"):
+            mvnorth.prob_argmax(m, 1.0)
 
     @pytest.mark.parametrize("log", [False, True])
     def test_errors_cover_what_single_precision_loses(self, log):
