@@ -30,7 +30,7 @@ _PARAMETERS = """n : int, optional
         number of threads and however a batch is cut.
     device : {"cpu", "cuda"}, optional
         Where to sample, and to integrate over a common factor: on the CPU or a CUDA device.
-        Arrays that live on a GPU are computed there, and so are the results; see docs/gpu.md."""
+        Input that lives on a GPU is computed there, and so are its results; see docs/gpu.md."""
 
 
 def _run(

@@ -1,5 +1,7 @@
 """Where kernels run, as far as it can be told without a GPU: choice, messages, streams, shapes."""
 
+import contextlib
+import importlib.metadata
 import importlib.util
 import subprocess
 import sys
@@ -59,6 +61,18 @@ def no_device(there_is):
     there_is(_device.DeviceInfo(False, "nothing is installed; install it"))
 
 
+@contextlib.contextmanager
+def installed(cuda):
+    """A stand-in for numba.cuda."""
+    with (
+        mock.patch.object(importlib.util, "find_spec", return_value=True),
+        mock.patch.object(importlib.metadata, "version", return_value="0.1"),
+        mock.patch.dict(sys.modules, {"numba.cuda": cuda}),
+        mock.patch("numba.cuda", cuda, create=True),
+    ):
+        yield
+
+
 def test_importing_touches_no_cuda():
     program = (
         "import sys; before = {*sys.modules}; import mvnorth; "
@@ -91,12 +105,7 @@ def test_missing_package_and_missing_device():
         assert "numba-cuda is not installed" in info.missing
         assert "pip install 'mvnorth[cuda]'" in repr(info)
     cuda = types.SimpleNamespace(is_available=lambda: False, cuda_error=lambda: "no driver\nmore")
-    with (
-        mock.patch.object(importlib.util, "find_spec", return_value=True),
-        mock.patch.object(importlib.metadata, "version", return_value="0.1"),
-        mock.patch.dict(sys.modules, {"numba.cuda": cuda}),
-        mock.patch("numba.cuda", cuda, create=True),
-    ):
+    with installed(cuda):
         info = mvnorth.device_info()
         assert info.missing.startswith("no CUDA device was found (no driver); nvidia-smi")
         assert info.numba_cuda == "0.1"
@@ -113,12 +122,7 @@ def test_a_device_is_described():
         get_current_device=lambda: device,
         current_context=lambda: context,
     )
-    with (
-        mock.patch.object(importlib.util, "find_spec", return_value=True),
-        mock.patch.object(importlib.metadata, "version", return_value="0.1"),
-        mock.patch.dict(sys.modules, {"numba.cuda": cuda}),
-        mock.patch("numba.cuda", cuda, create=True),
-    ):
+    with installed(cuda):
         info = mvnorth.device_info()
         assert info.available
         assert "A100, compute capability 8.0" in repr(info)
