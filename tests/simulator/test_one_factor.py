@@ -51,7 +51,9 @@ def check(found, expected, dtype):
         largest = np.max(np.abs(grad), axis=1, keepdims=True).astype(np.float64)
         # Of derivatives in c whose terms cancel nothing is left but what their bounds allow.
         assert (np.abs(got - grad) <= slope * largest + 0.1 * expected.slopes.error[name]).all()
-        np.testing.assert_allclose(bound, expected.slopes.error[name], rtol=error)
+        # Storing them in single precision may lose the smallest, which the CPU adds later.
+        lost = 0.0 if double else float(np.finfo(dtype).tiny)
+        np.testing.assert_allclose(bound, expected.slopes.error[name], rtol=error, atol=lost)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
