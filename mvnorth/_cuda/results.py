@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from numba import boolean, cuda, float32, float64, int8
 
-from mvnorth._cuda.launch import Queue, Shape
+from mvnorth._cuda.launch import Queue, Shape, kernel
 from mvnorth._problem import Tolerance
 from mvnorth._result import Status, slope_of_probability
 
-_THREADS = 128
+_THREADS, _RESIDENT = 128, 8
 _FIXED, _CONVERGED, _LIMIT = int(Status.FIXED), int(Status.CONVERGED), int(Status.LIMIT)
 _TINY = float(np.finfo(np.float64).tiny)
 _scaled = cuda.jit(device=True)(slope_of_probability)
 
 
-@cuda.jit(cache=True)
+@kernel(_THREADS, _RESIDENT)
 def spread(a, out):
     """out (B, d) = a, of which axes of length 1 are repeated."""
     index = cuda.grid(1)
@@ -28,7 +28,7 @@ def spread(a, out):
         out[i, j] = a[i if a.shape[0] > 1 else 0, j if a.shape[1] > 1 else 0]
 
 
-@cuda.jit(cache=True)
+@kernel(_THREADS, _RESIDENT)
 def judge(log_prob, rel_error, relative, absolute, fixed, out):
     """Status of each probability, see ``Tolerance.met``."""
     i = cuda.grid(1)
@@ -39,7 +39,7 @@ def judge(log_prob, rel_error, relative, absolute, fixed, out):
         out[i] = _FIXED if fixed else (_CONVERGED if met else _LIMIT)
 
 
-@cuda.jit
+@kernel(_THREADS, _RESIDENT)
 def multiply(value, error, prob, rel_error):
     """Derivatives (B, d) of log P, and their errors, become those of P."""
     index = cuda.grid(1)
@@ -55,9 +55,9 @@ def multiply(value, error, prob, rel_error):
 def _shapes(real: Any) -> tuple[Shape, ...]:
     matrix, vector = real[:, ::1], real[::1]
     return (
-        Shape(spread, (matrix, matrix), _THREADS, 16),
-        Shape(judge, (vector, float64[::1], float64, float64, boolean, int8[::1]), _THREADS, 8),
-        Shape(multiply, (matrix, float64[:, ::1], vector, float64[::1]), _THREADS, 16),
+        Shape(spread, (matrix, float64[:, ::1])),
+        Shape(judge, (vector, float64[::1], float64, float64, boolean, int8[::1])),
+        Shape(multiply, (matrix, float64[:, ::1], vector, float64[::1])),
     )
 
 
@@ -79,7 +79,10 @@ def rows(queue: Queue, name: str, a: Any) -> tuple[Any, tuple[int, ...]]:
 
 
 def matching(queue: Queue, name: str, a: Any, like: Any, batch: tuple[int, ...]) -> Any:
-    """An array that broadcasts with one of ``batch`` and shape (B, d), as (1 or B, d)."""
+    """An array that broadcasts with one of ``batch`` and shape (B, d), as (1 or B, d) in double.
+
+    A kernel for every mixture of precisions would be compiled for a minute.
+    """
     there = queue.view(a) if queue.holds(a) else queue.put(np.asarray(a, dtype=np.float64))
     _check(name, there)
     shape = (1,) * (2 - there.ndim) + tuple(there.shape)
@@ -91,9 +94,9 @@ def matching(queue: Queue, name: str, a: Any, like: Any, batch: tuple[int, ...])
             f"have ({d},), {(*batch, 1)} or {(*batch, d)}"
         )
     there = there.reshape(deep, wide)
-    if wide == d and there.dtype in (like.dtype, np.float64):
+    if wide == d and there.dtype == np.float64:
         return there
-    out = queue.empty((deep, d), like.dtype if there.dtype == like.dtype else np.float64)
+    out = queue.empty((deep, d))
     queue.run(spread, _blocks(out.size), _THREADS, there, out)
     return out
 
