@@ -29,7 +29,9 @@ def compiled(shape, capability):
     # A kernel that calls other compiled functions asks for the device that they are for.
     device = mock.Mock(compute_capability=capability)
     with mock.patch.object(dispatcher, "get_current_device", return_value=device):
-        ptx, _ = cuda.compile_ptx(shape.kernel.py_func, shape.signature, cc=capability)
+        ptx, _ = cuda.compile_ptx(
+            shape.kernel.py_func, shape.signature, cc=capability, launch_bounds=shape.bounds
+        )
     return ptx
 
 

@@ -56,7 +56,7 @@ from mvnorth._cuda.factor_nodes import (
     evaluate,
     join,
 )
-from mvnorth._cuda.launch import Queue, Shape
+from mvnorth._cuda.launch import Queue, Shape, kernel
 from mvnorth._scalar.argmax import (
     BEFORE,
     LEFT,
@@ -142,9 +142,10 @@ def _trapezoid(block, single):
 
 def _by_blocks(warps: int, single: int) -> Any:
     """The kernel for blocks of so many warps, in double or single precision."""
-    lanes, kept = 32 * warps, (KEPT, NODES + 1) if warps == 1 else (1, 1)
+    bounds = (32, RESIDENT_FEW) if warps == 1 else (32 * warps, RESIDENT)
+    lanes, kept = bounds[0], (KEPT, NODES + 1) if warps == 1 else (1, 1)
 
-    @cuda.jit(cache=True)
+    @kernel(*bounds)
     def argmax_rows(mu, sigma, rows, moments, state, out):
         """Results of rows, a block a row; state says which of them are left.
 
@@ -225,9 +226,9 @@ def _shapes(real: Any, single: int) -> tuple[Shape, ...]:
     common = (matrix, double, box, box, int8[::1], matrix)
     memory = (box, box, double, float64[:, :, :, ::1], box)
     return (
-        Shape(_FEW[single], common, 32, RESIDENT_FEW),
-        Shape(_MANY[single], common, 32 * WARPS, RESIDENT),
-        Shape(_REST[single], common + memory, 1, 1),
+        Shape(_FEW[single], common),
+        Shape(_MANY[single], common),
+        Shape(_REST[single], common + memory),
     )
 
 
@@ -241,7 +242,7 @@ def argmax(queue: Queue, mu: Any, sigma: Any) -> Any:
     ----------
     mu : (B, C) on the device, in double or single precision; -inf allowed, but not for all of a
         row; rows with NaN or +inf give NaN
-    sigma : (1 or B, C) on the device, in double or mu's precision; >= 0
+    sigma : (1 or B, C) on the device, in double precision; >= 0
     """
     size, d = mu.shape
     single, count = int(mu.dtype == np.float32), blocks(size, d)

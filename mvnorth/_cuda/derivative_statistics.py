@@ -12,6 +12,7 @@ import numpy as np
 from numba import cuda
 
 from mvnorth._cuda.groups import THREADS
+from mvnorth._cuda.launch import kernel
 from mvnorth._scalar.exp_log import log_scaled, power_of_two
 from mvnorth._scalar.genz import join_sums
 
@@ -87,7 +88,7 @@ def add_tile(tile, strands, shrink, log_group, stats, first_slot, i):
                 )
 
 
-@cuda.jit(cache=True)
+@kernel(THREADS, 8)
 def join_slices(parts, sums, slices, out, logs):
     """Statistics of all slices of an item together, over the sum of its weights.
 
@@ -112,7 +113,7 @@ def join_slices(parts, sums, slices, out, logs):
         value = parts[s, kind, name, i]
         value = value if sums[s, 2] == top else value * power_of_two(sums[s, 2] - top)
         joined = max(joined, value) if kind == 2 else joined + value
-    out[item, kind, name, i] = joined / total
+    out[item, kind, name, i] = joined / total if total > 0.0 else 0.0
     if entry == 0:
         logs[item, 0] = log_scaled(total, top) if total > 0.0 else -np.inf
         logs[item, 1] = log_scaled(largest, top) if total > 0.0 else -np.inf

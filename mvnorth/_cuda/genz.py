@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numba import config, cuda, float32, float64, int64
 
-from mvnorth._cuda.launch import Queue, Shape, multiprocessors
+from mvnorth._cuda.launch import Queue, Shape, kernel, multiprocessors
 from mvnorth._methods.lattice_rule import Points
 from mvnorth._scalar.exp_log import log_scaled
 from mvnorth._scalar.genz import (
@@ -155,7 +155,7 @@ def draw_sample(
     return renormalised(weight, power)
 
 
-@cuda.jit(cache=True)
+@kernel(THREADS, RESIDENT)
 def genz_sums(
     Tt, lower, upper, rank, attached, slope, curve, rows, z, shifts, first, stride, total, length,
     work, out,
@@ -210,7 +210,7 @@ def _signature(real: Any) -> tuple[Any, ...]:
     return (*problems, *points, real[:, :, ::1], limits)
 
 
-SHAPES = tuple(Shape(genz_sums, _signature(real), THREADS, RESIDENT) for real in (float64, float32))
+SHAPES = tuple(Shape(genz_sums, _signature(real)) for real in (float64, float32))
 
 
 def put_rows(

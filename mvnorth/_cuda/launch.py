@@ -1,8 +1,8 @@
 """How kernels are launched: their shape on the hardware, the stream, arrays on the device.
 
-A kernel's shape is chosen on paper and checked by the assembler in the tests: with ``threads``
-threads a block and ``resident`` blocks on a multiprocessor at a time, a thread may use
-65536 / (threads * resident) registers, and a block 96 KB / resident of shared memory, of which
+A kernel's shape is chosen on paper, told to the compiler and checked by the assembler in the tests:
+with ``threads`` threads a block and ``resident`` blocks on a multiprocessor at a time, a thread may
+use 65536 / (threads * resident) registers, and a block 96 KB / resident of shared memory, of which
 48 KB at most (what every device from Volta on has).
 """
 
@@ -10,10 +10,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import cuda
+from numba import config, cuda
 
 REGISTERS = 65536  # of a multiprocessor
 SHARED, SHARED_BLOCK = 98304, 49152  # bytes of shared memory: of a multiprocessor, and of a block
+
+
+def kernel(threads: int, resident: int) -> Any:
+    """Make a function a kernel for blocks of at most so many threads, so many at a time.
+
+    Without bounds, as for blocks of one thread, the compiler may take 255 registers.
+    """
+    # The simulator knows no bounds.
+    bounds = {} if config.ENABLE_CUDASIM else {"launch_bounds": (threads, resident)}
+    return cuda.jit(cache=True, **bounds)
 
 
 @dataclass(frozen=True)
@@ -24,24 +34,27 @@ class Shape:
     ----------
     kernel : compiled for a device when it is first launched
     signature : numba types of its arguments
-    threads : of a block
-    resident : blocks that are to fit on a multiprocessor at a time
     """
 
     kernel: Any
     signature: tuple[Any, ...]
-    threads: int
-    resident: int
+
+    @property
+    def bounds(self) -> tuple[int, int] | None:
+        """Threads of a block at most, and blocks that are to fit on a multiprocessor at a time."""
+        return self.kernel.targetoptions["launch_bounds"]
 
     @property
     def registers(self) -> int:
         """What a thread may use, in steps of eight."""
-        return min(255, REGISTERS // (self.threads * self.resident) // 8 * 8)
+        threads, resident = self.bounds or (1, 1)
+        return min(255, REGISTERS // (threads * resident) // 8 * 8)
 
     @property
     def shared(self) -> int:
         """Bytes of shared memory that a block may use."""
-        return min(SHARED_BLOCK, SHARED // self.resident)
+        _, resident = self.bounds or (1, 1)
+        return min(SHARED_BLOCK, SHARED // resident)
 
 
 @dataclass(frozen=True)
@@ -53,6 +66,7 @@ class Queue:
     @classmethod
     def of(cls, address: int) -> "Queue":
         """Of the CUDA stream with this address; 0 is the default one."""
+        # As 1 in the array interface of results, where 0 is forbidden.
         return cls(cuda.external_stream(address) if address else cuda.legacy_default_stream())
 
     def view(self, a: Any) -> Any:

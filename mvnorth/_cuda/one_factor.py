@@ -1,9 +1,9 @@
 """Orthant probabilities of diag(c) + v v^T to rounding accuracy, with derivatives: a block a row.
 
-Work.  A coordinate costs about 70 double-precision operations at each node for its factor of the
-integrand, and 50 more where phi/Phi is computed again for derivatives: 32 nodes in double and 16 in
-single precision make 4,000 and 1,500 operations for 16 to 40 bytes of input and results.  So double
-precision arithmetic bounds it, by two orders of magnitude, and neither the five doubles a
+Work.  A coordinate costs 76 double-precision instructions at each node for its factor of the
+integrand, and 59 more where phi/Phi is computed again for derivatives: 32 nodes in double and 16 in
+single precision make 4,700 and 1,900 with the rest, for 16 to 40 bytes of input and results.  So
+double precision arithmetic bounds it, by two orders of magnitude, and neither the five doubles a
 coordinate that a block keeps in global memory nor reading them for every node matter: all lanes of
 a warp read the same one.
 
@@ -67,7 +67,7 @@ from mvnorth._cuda.factor_nodes import (
     take_out_quadratic,
 )
 from mvnorth._cuda.factor_trapezoid import trapezoid
-from mvnorth._cuda.launch import Queue, Shape
+from mvnorth._cuda.launch import Queue, Shape, kernel
 from mvnorth._methods.quadrature import ROUNDING
 from mvnorth._scalar.one_factor import (
     conclude,
@@ -116,11 +116,12 @@ def _set_errors(grad, error, b, bound, lost, rounding, first, step):
 
 def _by_blocks(warps: int, single: int) -> Any:
     """The kernel for blocks of so many warps, in double or single precision."""
-    lanes, kept = 32 * warps, (KEPT, NODES + 1) if warps == 1 else (1, 1)
+    bounds = (32, RESIDENT_FEW) if warps == 1 else (32 * warps, RESIDENT)
+    lanes, kept = bounds[0], (KEPT, NODES + 1) if warps == 1 else (1, 1)
     largest, lowest, rounding = -_LOWEST[single], _LOWEST[single], _ROUNDING[single]
     tolerance = TOLERANCE[single]
 
-    @cuda.jit(cache=True)
+    @kernel(*bounds)
     def one_factor_rows(
         m, c, v, rows, moments, state, log_prob, prob, rel_error, error, used, grad_m, grad_c,
         grad_v, error_m, error_c, error_v,
@@ -255,8 +256,8 @@ def _by_threads(single: int) -> Any:
 
 
 _FEW, _MANY, _REST = (
-    tuple(kernel(single) for single in (0, 1))
-    for kernel in (
+    tuple(made(single) for single in (0, 1))
+    for made in (
         lambda single: _by_blocks(1, single),
         lambda single: _by_blocks(WARPS, single),
         _by_threads,
@@ -271,9 +272,9 @@ def _shapes(real: Any, single: int) -> tuple[Shape, ...]:
     common = (matrix, double, double, box, box, int8[::1], *results, double, double, double)
     memory = (box, box, double, float64[:, :, :, ::1])
     return (
-        Shape(_FEW[single], common, 32, RESIDENT_FEW),
-        Shape(_MANY[single], common, 32 * WARPS, RESIDENT),
-        Shape(_REST[single], common + memory, 1, 1),
+        Shape(_FEW[single], common),
+        Shape(_MANY[single], common),
+        Shape(_REST[single], common + memory),
     )
 
 
@@ -287,7 +288,7 @@ def one_factor(queue: Queue, m: Any, c: Any, v: Any, wrt: tuple[str, ...]) -> di
     ----------
     m : (B, d) on the device, in double or single precision; +inf allowed, with -inf a row has
         probability 0, with NaN all its results are
-    c, v : (1 or B, d) on the device, in double or m's precision; c > 0
+    c, v : (1 or B, d) on the device, in double precision; c > 0
     wrt : some of "m", "c", "v"
 
     Returns

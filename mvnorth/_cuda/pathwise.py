@@ -38,7 +38,7 @@ from mvnorth._cuda.genz import (
     subtract_product,
     take_rows,
 )
-from mvnorth._cuda.launch import Queue, Shape
+from mvnorth._cuda.launch import Queue, Shape, kernel
 from mvnorth._cuda.pathwise_sums import (
     DRAWN,
     HIGH,
@@ -130,7 +130,7 @@ def pull_sample(
             acc[i, t] = both
 
 
-@cuda.jit(cache=True)
+@kernel(THREADS, RESIDENT)
 def sweep(
     T, Tt, lower, upper, rank, attached, slope, curve, rows, z, shifts, first, stride, total,
     begin, work, sums,
@@ -189,7 +189,7 @@ def _signature(real: Any) -> tuple[Any, ...]:
 
 
 SHAPES = (
-    *(Shape(sweep, _signature(real), THREADS, RESIDENT) for real in (float64, float32)),
+    *(Shape(sweep, _signature(real)) for real in (float64, float32)),
     *pathwise_sums.SHAPES,
 )
 

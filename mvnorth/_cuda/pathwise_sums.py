@@ -11,7 +11,7 @@ import numpy as np
 from numba import cuda, float32, float64, int64
 
 from mvnorth._cuda.genz import PANEL, THREADS
-from mvnorth._cuda.launch import Shape
+from mvnorth._cuda.launch import Shape, kernel
 from mvnorth._scalar.exp_log import log_scaled, power_of_two
 from mvnorth._scalar.genz import join_sums
 
@@ -22,7 +22,7 @@ DRAWN, SUMS, HIGH, LOW = 0, 1, 2, 3  # the work arrays of a batch; LOW only wher
 RESIDENT = 4  # blocks a multiprocessor
 
 
-@cuda.jit(cache=True)
+@kernel(THREADS, RESIDENT)
 def settle(sums, begin, batches, state, logs, scale, shrink):
     """Add the weights of batches ``begin`` and following to those of their pairs.
 
@@ -53,7 +53,7 @@ def settle(sums, begin, batches, state, logs, scale, shrink):
     logs[pair, 1] = log_scaled(largest, top) if known else -np.inf
 
 
-@cuda.jit(cache=True)
+@kernel(THREADS, RESIDENT)
 def add_statistics(work, lower, rows, replicates, begin, batches, scale, shrink, stats):
     """Add the derivatives in limits of batches ``begin`` and following to those of their pairs.
 
@@ -111,7 +111,7 @@ def add_statistics(work, lower, rows, replicates, begin, batches, scale, shrink,
             stats[pair, kind, name, panel + row] = value
 
 
-@cuda.jit(cache=True)
+@kernel(THREADS, RESIDENT)
 def add_products(work, lower, rank, rows, replicates, begin, batches, scale, shrink, products):
     """Subtract derivatives in both limits of row i times y_j, like ``add_statistics``.
 
@@ -184,10 +184,10 @@ def _shapes(real: Any) -> tuple[Shape, ...]:
     statistics = (work, limits, *known, float64[:, :, :, ::1])
     products = (work, limits, rows, *known, float64[:, :, ::1])
     return (
-        Shape(add_statistics, statistics, THREADS, RESIDENT),
-        Shape(add_products, products, THREADS, RESIDENT),
+        Shape(add_statistics, statistics),
+        Shape(add_products, products),
     )
 
 
 _SETTLE = (float64[:, ::1], int64, int64, float64[:, ::1], float64[:, ::1], *(float64[::1],) * 2)
-SHAPES = (Shape(settle, _SETTLE, THREADS, RESIDENT), *_shapes(float64), *_shapes(float32))
+SHAPES = (Shape(settle, _SETTLE), *_shapes(float64), *_shapes(float32))

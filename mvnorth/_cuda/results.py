@@ -10,17 +10,17 @@ import numpy as np
 from numba import boolean, cuda, float32, float64, int8
 
 from mvnorth._arguments import real_array
-from mvnorth._cuda.launch import Queue, Shape
+from mvnorth._cuda.launch import Queue, Shape, kernel
 from mvnorth._device import on_device
 from mvnorth._problem import Tolerance
 from mvnorth._result import Status, slope_of_probability
 
-_THREADS = 128
+_THREADS, _RESIDENT = 128, 8
 _FIXED, _CONVERGED, _LIMIT = int(Status.FIXED), int(Status.CONVERGED), int(Status.LIMIT)
 _scaled = cuda.jit(device=True)(slope_of_probability)
 
 
-@cuda.jit(cache=True)
+@kernel(_THREADS, _RESIDENT)
 def spread(a, out):
     """out (B, d) = a, of which axes of length 1 are repeated."""
     index = cuda.grid(1)
@@ -29,7 +29,7 @@ def spread(a, out):
         out[i, j] = a[i if a.shape[0] > 1 else 0, j if a.shape[1] > 1 else 0]
 
 
-@cuda.jit(cache=True)
+@kernel(_THREADS, _RESIDENT)
 def judge(log_prob, rel_error, relative, absolute, fixed, out):
     """Status of each probability, see ``Tolerance.met``."""
     i = cuda.grid(1)
@@ -40,7 +40,7 @@ def judge(log_prob, rel_error, relative, absolute, fixed, out):
         out[i] = _FIXED if fixed else (_CONVERGED if met else _LIMIT)
 
 
-@cuda.jit
+@kernel(_THREADS, _RESIDENT)
 def multiply(value, error, prob, rel_error, eps, tiny):
     """Derivatives (B, d) of log P, and their errors, become those of P, as on the host.
 
@@ -59,9 +59,9 @@ def multiply(value, error, prob, rel_error, eps, tiny):
 def _shapes(real: Any) -> tuple[Shape, ...]:
     matrix, vector, double, numbers = real[:, ::1], real[::1], float64[:, ::1], float64[::1]
     return (
-        Shape(spread, (matrix, matrix), _THREADS, 16),
-        Shape(judge, (vector, numbers, float64, float64, boolean, int8[::1]), _THREADS, 8),
-        Shape(multiply, (matrix, double, vector, numbers, float64, float64), _THREADS, 16),
+        Shape(spread, (matrix, double)),
+        Shape(judge, (vector, numbers, float64, float64, boolean, int8[::1])),
+        Shape(multiply, (matrix, double, vector, numbers, float64, float64)),
     )
 
 
@@ -84,9 +84,10 @@ def rows(queue: Queue, name: str, a: Any) -> tuple[Any, tuple[int, ...]]:
 def matching(
     queue: Queue, name: str, a: Any, like: Any, batch: tuple[int, ...]
 ) -> tuple[Any, tuple[int, ...]]:
-    """An array that broadcasts with one of ``batch`` and shape (B, d), as (1 or B, d).
+    """An array that broadcasts with one of ``batch`` and shape (B, d), as (1 or B, d) in double.
 
-    And the batch shape of both, which has B entries too.
+    And the batch shape of both, which has B entries too.  A kernel for every mixture of
+    precisions would be compiled for a minute.
     """
     there = _there(queue, name, a)
     shape = (1,) * (1 - there.ndim) + tuple(there.shape)
@@ -99,9 +100,9 @@ def matching(
             f"have {' or '.join(map(str, fits))}"
         )
     there, both = there.reshape(deep, wide), np.broadcast_shapes(batch, own)
-    if wide == d and there.dtype in (like.dtype, np.float64):
+    if wide == d and there.dtype == np.float64:
         return there, both
-    out = queue.empty((deep, d), like.dtype if there.dtype == like.dtype else np.float64)
+    out = queue.empty((deep, d))
     queue.run(spread, _blocks(out.size), _THREADS, there, out)
     return out, both
 

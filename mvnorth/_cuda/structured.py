@@ -20,7 +20,7 @@ from numba import cuda, float32, float64, int64
 
 from mvnorth._cpu.genz import TILE
 from mvnorth._cuda.groups import SLICES, THREADS, Split, join_group, progression
-from mvnorth._cuda.launch import Queue, Shape
+from mvnorth._cuda.launch import Queue, Shape, kernel
 from mvnorth._methods.lattice_rule import Points
 from mvnorth._scalar.exp_log import log_scaled
 from mvnorth._scalar.genz import (
@@ -59,7 +59,7 @@ def weigh(lower, upper, t, w, rank, slope, z, shift, numerator):
     return renormalised(weight, power)
 
 
-@cuda.jit(cache=True)
+@kernel(THREADS, _RESIDENT)
 def structured_sums(
     lower, upper, t, w, rank, slope, rows, z, shifts, first, stride, points, group, share, slices,
     out,
@@ -100,7 +100,7 @@ def _shape(real: Any) -> Shape:
     matrix, integers = real[:, ::1], int64[::1]
     row = (matrix, matrix, matrix, matrix, integers, matrix, integers)
     where = (float64[::1], float64[:, ::1], *(int64,) * 6)
-    return Shape(structured_sums, (*row, *where, float64[:, :, :, ::1]), THREADS, _RESIDENT)
+    return Shape(structured_sums, (*row, *where, float64[:, :, :, ::1]))
 
 
 SHAPES = tuple(_shape(real) for real in (float64, float32))

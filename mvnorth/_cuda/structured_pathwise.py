@@ -7,7 +7,7 @@ bound what is kept, only one segment of the variables is, and the others are dra
 their first S, before they are swept.  Up to d = 512, and 1024 in single precision, one segment is
 all.
 
-Three blocks of 128 threads a multiprocessor: the two phi/Phi of a variable, side by side, take 144
+Three blocks of 128 threads a multiprocessor: the two phi/Phi of a variable, side by side, take 155
 registers a thread.  Statistics are those of ``derivative_statistics``; they are kept for each
 slice, and joined by another kernel.
 """
@@ -20,7 +20,7 @@ from numba import cuda, float32, float64, int64
 from mvnorth._cpu.genz import TILE
 from mvnorth._cuda.derivative_statistics import PITCH, ROWS, STEPS, STRANDS, add_tile, join_slices
 from mvnorth._cuda.groups import SLICES, THREADS, Split, join_group, progression
-from mvnorth._cuda.launch import Queue, Shape
+from mvnorth._cuda.launch import Queue, Shape, kernel
 from mvnorth._methods.lattice_rule import Points
 from mvnorth._scalar.exp_log import power_of_two
 from mvnorth._scalar.genz import draw_below, join_sums, lattice_point, quantile, renormalised
@@ -83,7 +83,7 @@ def _pull(upper, t, w, recursion, i, y, S, S_bar, s_bar, later):
     return b_bar, of_c, of_v, S_bar - t_i * b_bar, s_bar, A + W
 
 
-@cuda.jit(cache=True)
+@kernel(THREADS, _RESIDENT)
 def structured_pathwise_sums(
     upper, t, w, rank, recursion, rows, z, shifts, first, stride, points, log_group, share, slices,
     kept, starts, stats, sums,
@@ -162,13 +162,13 @@ def _shape(real: Any) -> Shape:
     row = (matrix, matrix, matrix, integers, real[:, :, ::1], integers)
     where = (float64[::1], float64[:, ::1], *(int64,) * 6)
     work = (real[:, :, :, ::1], float64[:, :, ::1], float64[:, :, :, ::1], float64[:, ::1])
-    return Shape(structured_pathwise_sums, (*row, *where, *work), THREADS, _RESIDENT)
+    return Shape(structured_pathwise_sums, (*row, *where, *work))
 
 
 _STATS, _SUMS = float64[:, :, :, ::1], float64[:, ::1]
 SHAPES = (
     *(_shape(real) for real in (float64, float32)),
-    Shape(join_slices, (_STATS, _SUMS, int64, _STATS, _SUMS), THREADS, 8),
+    Shape(join_slices, (_STATS, _SUMS, int64, _STATS, _SUMS)),
 )
 
 
