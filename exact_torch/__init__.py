@@ -1,1 +1,25 @@
-"""EXACT, the loss that trains a classifier's expected accuracy, and the losses it is compared with."""
+"""EXACT, the loss that trains a classifier's expected accuracy, and the losses beside it.
+
+>>> import torch
+>>> from exact_torch import exact_loss
+>>> scores = torch.tensor([[1.0, 0.0, -1.0]], requires_grad=True)
+>>> exact_loss(scores, torch.tensor([0]), sigma=0.5).backward()
+>>> print(scores.grad)
+tensor([[-0.2477,  0.2412,  0.0065]])
+"""
+
+from exact_torch.exact import (
+    ExactLoss,
+    argmax_probs,
+    exact_loss,
+    expected_accuracy,
+    expected_topk_accuracy,
+)
+
+__all__ = [
+    "ExactLoss",
+    "argmax_probs",
+    "exact_loss",
+    "expected_accuracy",
+    "expected_topk_accuracy",
+]
