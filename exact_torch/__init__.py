@@ -15,9 +15,17 @@ from exact_torch.exact import (
     expected_accuracy,
     expected_topk_accuracy,
 )
+from exact_torch.grad_norm import GradientNormalizer
+from exact_torch.heads import GaussianHead, GaussianScores
+from exact_torch.schedules import MarginSchedule, SigmaSchedule
 
 __all__ = [
     "ExactLoss",
+    "GaussianHead",
+    "GaussianScores",
+    "GradientNormalizer",
+    "MarginSchedule",
+    "SigmaSchedule",
     "argmax_probs",
     "exact_loss",
     "expected_accuracy",

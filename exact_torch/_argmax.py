@@ -4,14 +4,13 @@ Values come from one integral for all classes, O(C) a row.  A derivative towards
 over classes of the derivative of each one's own integral, O(C**2) a row.
 """
 
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 import mvnorth
-from exact_torch import _checks, _ops
+from exact_torch import _checks, _ops, _transforms
 
 _LARGEST = 2**22  # numbers in a tensor (rows, C, C)
 
@@ -31,7 +30,7 @@ def _plain(scores: Tensor, sigma: Tensor) -> Tensor:
 
 
 @torch.library.custom_op("exact_torch::argmax_probs", mutates_args=())
-def argmax_probabilities(scores: Tensor, sigma: Tensor) -> Tensor:
+def _operator(scores: Tensor, sigma: Tensor) -> Tensor:
     """Probabilities that each score is the largest, (B, C).
 
     Parameters
@@ -43,7 +42,7 @@ def argmax_probabilities(scores: Tensor, sigma: Tensor) -> Tensor:
     return _plain(scores, sigma)
 
 
-@argmax_probabilities.register_kernel(["cpu", "cuda"])
+@_operator.register_kernel(["cpu", "cuda"])
 def _(scores: Tensor, sigma: Tensor) -> Tensor:
     _checks.deviations(sigma)
     if scores.device.type == "cpu":
@@ -53,13 +52,13 @@ def _(scores: Tensor, sigma: Tensor) -> Tensor:
         return torch.as_tensor(found, device=scores.device)
 
 
-@argmax_probabilities.register_fake
+@_operator.register_fake
 def _(scores: Tensor, sigma: Tensor) -> Tensor:
     return torch.empty_like(scores)
 
 
 @torch.library.custom_op("exact_torch::argmax_probs_backward", mutates_args=())
-def _pull(scores: Tensor, sigma: Tensor, towards: Tensor) -> tuple[Tensor, Tensor]:
+def _pull_operator(scores: Tensor, sigma: Tensor, towards: Tensor) -> tuple[Tensor, Tensor]:
     """Derivatives of sum(towards * probabilities) in scores and in sigma, of their shapes."""
     in_scores = torch.empty_like(scores)
     in_sigma = scores.new_empty(scores.shape[0], sigma.shape[1])
@@ -77,7 +76,7 @@ def _pull(scores: Tensor, sigma: Tensor, towards: Tensor) -> tuple[Tensor, Tenso
     return in_scores, in_sigma.sum_to_size(sigma.shape)
 
 
-@_pull.register_fake
+@_pull_operator.register_fake
 def _(scores: Tensor, sigma: Tensor, towards: Tensor) -> tuple[Tensor, Tensor]:
     return torch.empty_like(scores), torch.empty_like(sigma)
 
@@ -100,10 +99,6 @@ def _backward_again(ctx: Any, in_scores: Tensor, in_sigma: Tensor) -> tuple[Tens
     return again((in_scores, in_sigma))
 
 
-argmax_probabilities.register_autograd(_backward, setup_context=_remember)
-_pull.register_autograd(_backward_again, setup_context=_remember)
-
-
 def _over_rows(operator: Any, summed: bool, info: Any, in_dims: Any, *tensors: Tensor) -> Any:
     scores, sigma, *towards = (
         a.expand(info.batch_size, *a.shape) if dim is None else a.movedim(dim, 0)
@@ -118,5 +113,9 @@ def _over_rows(operator: Any, summed: bool, info: Any, in_dims: Any, *tensors: T
     return (in_scores, in_sigma.sum_to_size(sigma.shape)), (0, 0)
 
 
-argmax_probabilities.register_vmap(partial(_over_rows, argmax_probabilities, False))
-_pull.register_vmap(partial(_over_rows, _pull, True))
+_pull = _transforms.transformable(
+    _pull_operator, _remember, _backward_again, lambda *args: _over_rows(_pull, True, *args)
+)
+argmax_probabilities = _transforms.transformable(
+    _operator, _remember, _backward, lambda *args: _over_rows(argmax_probabilities, False, *args)
+)

@@ -1,12 +1,9 @@
-"""What losses and metrics ask of their input; the only place where it is checked."""
-
-import math
-from typing import Any
+"""What losses and metrics ask of tensors; the only place where they are checked."""
 
 import torch
 from torch import Tensor
 
-REDUCTIONS = ("mean", "sum", "none")
+from exact_torch import _arguments, _transforms
 
 
 def scores_only(scores: Tensor) -> None:
@@ -24,7 +21,7 @@ def scores_and_labels(scores: Tensor, labels: Tensor, ignore_index: int | None =
     """Raise unless scores are (B, C), of real numbers, and labels (B,), of whole ones in [0, C).
 
     Labels may also be ``ignore_index``.  Their values are looked at where that is cheap: on the
-    CPU, outside a compiled graph.
+    CPU, outside compiled graphs and function transforms.
     """
     scores_only(scores)
     if labels.shape != scores.shape[:1]:
@@ -36,7 +33,8 @@ def scores_and_labels(scores: Tensor, labels: Tensor, ignore_index: int | None =
         raise TypeError(f"labels must be whole numbers (torch.int64), got {labels.dtype}")
     if labels.device != scores.device:
         raise ValueError(f"labels are on {labels.device}, scores on {scores.device}")
-    if labels.device.type == "cpu" and labels.numel() and not torch.compiler.is_compiling():
+    blind = torch.compiler.is_compiling() or _transforms.is_active()
+    if labels.device.type == "cpu" and not blind:
         label_values(labels, scores.shape[1], ignore_index)
 
 
@@ -69,10 +67,7 @@ def deviations_of(sigma: float | Tensor, scores: Tensor) -> Tensor:
     """
     rows, classes = scores.shape
     if not isinstance(sigma, Tensor):
-        number("sigma", sigma)
-        if not 0.0 < sigma < math.inf:
-            raise ValueError(f"sigma must be positive and finite, got {sigma!r}")
-        return scores.new_full((1, 1), sigma)
+        return scores.new_full((1, 1), _arguments.positive("sigma", sigma))
     if sigma.is_complex() or sigma.dtype == torch.bool:
         raise TypeError(f"sigma must be real numbers, got {sigma.dtype}")
     shape = tuple(sigma.shape)
@@ -99,36 +94,3 @@ def class_weights(weight: Tensor | None, scores: Tensor) -> None:
         raise ValueError(
             f"weight must be ({scores.shape[1]},), one a class, got {tuple(weight.shape)}"
         )
-
-
-def one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raise unless value is one of the choices."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
-
-
-def number(name: str, value: Any) -> None:
-    """Raise unless value is a real number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-
-
-def at_least(name: str, value: float | None, least: float) -> None:
-    """Raise unless value is None or a number from ``least`` on."""
-    if value is not None:
-        number(name, value)
-        if not value >= least:
-            raise ValueError(f"{name} must be at least {least:g}, or None, got {value!r}")
-
-
-def share(name: str, value: float) -> None:
-    """Raise unless value is a number in [0, 1]."""
-    number(name, value)
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"{name} must be in [0, 1], got {value!r}")
-
-
-def whole(name: str, value: int | None) -> None:
-    """Raise unless value is None or a positive whole number."""
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise ValueError(f"{name} must be a positive whole number, got {value!r}")

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 import mvnorth
-from exact_torch import _checks, _plain, _topk
+from exact_torch import _checks, _plain, _topk, _transforms
 from mvnorth._methods import quadrature
 
 Three = tuple[Tensor, Tensor, Tensor]
@@ -139,7 +139,7 @@ def _checked(
 
 
 @torch.library.custom_op("exact_torch::log_accuracy", mutates_args=())
-def log_accuracy(
+def _operator(
     scores: Tensor,
     labels: Tensor,
     sigma: Tensor,
@@ -171,11 +171,11 @@ def log_accuracy(
     return _checked(_plain_integral, scores, labels, sigma, margin, k, n, seed, order)
 
 
-log_accuracy.register_kernel("cpu")(partial(_checked, _cpu_integral))
-log_accuracy.register_kernel("cuda")(partial(_checked, _cuda_integral))
+_operator.register_kernel("cpu")(partial(_checked, _cpu_integral))
+_operator.register_kernel("cuda")(partial(_checked, _cuda_integral))
 
 
-@log_accuracy.register_fake
+@_operator.register_fake
 def _(
     scores: Tensor, labels: Tensor, sigma: Tensor, margin: float, k: int, n: int,
     seed: Tensor | None, order: int,
@@ -222,11 +222,7 @@ def _backward(
     return found[0], None, found[1], None, None, None, None, None
 
 
-log_accuracy.register_autograd(_backward, setup_context=_remember)
-
-
-@log_accuracy.register_vmap
-def _(
+def _over_rows(
     info: Any, in_dims: tuple[int | None, ...], scores: Tensor, labels: Tensor, sigma: Tensor,
     margin: float, k: int, n: int, seed: Tensor | None, order: int,
 ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:  # fmt: skip
@@ -238,13 +234,16 @@ def _(
 
     scores, labels = stacked(scores, in_dims[0]), stacked(labels, in_dims[1])
     rows = scores.shape[1]
+    if in_dims[6] is not None:
+        raise NotImplementedError("vmap over the random points of method='genz'")
     if in_dims[2] is not None or sigma.shape[0] > 1:
         wide = stacked(sigma, in_dims[2])
         sigma = wide.expand(size, rows, wide.shape[2]).flatten(0, 1)
-    if seed is not None and seed.ndim:
-        raise NotImplementedError("vmap over the random points of method='genz'")
     found = log_accuracy(
         scores.flatten(0, 1), labels.flatten(0, 1), sigma, margin, k, n, seed, order
     )
     shaped = tuple(a.unflatten(0, (size, rows)) if a.numel() else a.expand(size, 0) for a in found)
     return shaped, (0, 0, 0)
+
+
+log_accuracy = _transforms.transformable(_operator, _remember, _backward, _over_rows)

@@ -23,7 +23,7 @@ _REACH = 12.0  # of the nodes, in t
 _MODE_STEPS = 24
 _LARGEST = 2**24  # numbers in a tensor: rows are taken in parts
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
-_DEEP, _TERMS = -5.0, 16  # where the tail's continued fraction takes over; its terms
+_DEEP, _TERMS = -6.0, 20  # where the tail's continued fraction takes over; its terms
 # Beyond this phi/Phi is below the smallest normal number of the dtype, and 1 - Phi below rounding.
 _HIGHEST = {torch.float32: 12.5, torch.float64: 37.0}
 

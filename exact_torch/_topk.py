@@ -36,7 +36,8 @@ def by_kernel(a: Tensor, b: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
 def _log_prob(a: Tensor, b: Tensor, k: int) -> Tensor:
     step = 2.0 * _REACH / _NODES
     z = torch.arange(_NODES, dtype=a.dtype, device=a.device) * step + (0.5 * step - _REACH)
-    stay = torch.special.ndtr(a[:, None, :] + b[:, None, :] * z[:, None])  # (B, Q, C)
+    x = a[:, None, :] + b[:, None, :] * z[:, None]  # (B, Q, C)
+    stay = torch.special.ndtr(x.clamp(-40.0, 40.0))  # the slope at infinity would be NaN
     exceeding = [torch.ones_like(stay[..., 0])] + [torch.zeros_like(stay[..., 0])] * (k - 1)
     for own in stay.unbind(-1):
         before = [torch.zeros_like(own), *exceeding]

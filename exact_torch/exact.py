@@ -12,12 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from exact_torch import _checks
+from exact_torch import _arguments, _checks
 from exact_torch._argmax import argmax_probabilities, every_label
 from exact_torch._ops import log_accuracy
-
-_OBJECTIVES = ("nll", "error")
-_METHODS = ("quadrature", "genz")
+from mvnorth._arguments import whole_number
 
 
 def exact_loss(
@@ -91,13 +89,15 @@ def exact_loss(
     tensor([[-0.1767,  0.0884,  0.0884],
             [ 0.4231,  0.4231, -0.8463]])
     """
-    _checks.one_of("objective", objective, _OBJECTIVES)
-    _checks.one_of("method", method, _METHODS)
-    _checks.one_of("reduction", reduction, _checks.REDUCTIONS)
-    _checks.at_least("margin", margin, 0.0)
-    _checks.whole("truncate", truncate)
-    _checks.whole("n", n)
-    _checks.share("label_smoothing", label_smoothing)
+    _arguments.choice("objective", objective, ("nll", "error"))
+    _arguments.choice("method", method, ("quadrature", "genz"))
+    _arguments.reduction(reduction)
+    _arguments.share("label_smoothing", label_smoothing)
+    whole_number("n", n, at_least=1)
+    if margin is not None:
+        _arguments.non_negative("margin", margin)
+    if truncate is not None:
+        whole_number("truncate", truncate, at_least=1)
     if label_smoothing and truncate is not None:
         raise ValueError("label_smoothing counts all classes, but truncate leaves some out")
     _checks.scores_and_labels(scores, labels, ignore_index)
@@ -180,8 +180,8 @@ def expected_topk_accuracy(
     >>> print(expected_topk_accuracy(torch.tensor([[0.0, 0.0, 1.0]]), torch.tensor([0]), 2))
     tensor(0.5774)
     """
-    _checks.whole("k", k)
-    _checks.one_of("reduction", reduction, _checks.REDUCTIONS)
+    whole_number("k", k, at_least=1)
+    _arguments.reduction(reduction)
     _checks.scores_and_labels(scores, labels)
     scores, deviations = _prepared(scores, sigma)
     prob = torch.exp(_log_accuracy(scores, labels, deviations, isinstance(sigma, Tensor), None, k))
@@ -241,8 +241,7 @@ class ExactLoss(nn.Module):
 
     def set_progress(self, progress: float) -> None:
         """Say how far the training is, for schedules: from 0 to 1."""
-        _checks.share("progress", progress)
-        self.progress.fill_(progress)
+        self.progress.fill_(_arguments.progress(progress))
 
     @property
     def phases(self) -> tuple[nn.Module, ...]:
