@@ -17,6 +17,7 @@ from exact_torch.exact import (
 )
 from exact_torch.grad_norm import GradientNormalizer
 from exact_torch.heads import GaussianHead, GaussianScores
+from exact_torch.normal import mvn_logcdf, orthant_logprob
 from exact_torch.schedules import MarginSchedule, SigmaSchedule
 
 __all__ = [
@@ -30,4 +31,6 @@ __all__ = [
     "exact_loss",
     "expected_accuracy",
     "expected_topk_accuracy",
+    "mvn_logcdf",
+    "orthant_logprob",
 ]

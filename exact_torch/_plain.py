@@ -44,13 +44,28 @@ def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(deep, t + 1.0 / r, h), torch.where(deep, 1.0 / r, near + h)
 
 
-def log_phi(x: Tensor, h: Tensor) -> Tensor:
-    """The logarithm of Phi, given phi/Phi; differentiable to any order."""
+def log_phi(x: Tensor, h: Tensor | None = None) -> Tensor:
+    """The logarithm of Phi, differentiable to any order; h is phi/Phi if it is known."""
+    h = _parts(x)[0] if h is None else h
     deep = x < _DEEP
     t = torch.where(deep, x, _DEEP)
     below = -0.5 * t * t - _LOG_SQRT_2PI - torch.log(torch.where(deep, h, 1.0))
     near = x.clamp(_DEEP, _HIGHEST[x.dtype])
     return torch.where(deep, below, torch.special.log_ndtr(near))
+
+
+def log_quantile(p: Tensor) -> Tensor:
+    """x with log Phi(x) = p < 0, differentiable twice: the last two of Newton's steps are."""
+    with torch.no_grad():
+        x = torch.special.ndtri(torch.exp(p).clamp(min=1e-30))
+        x = torch.where(p < -60.0, -torch.sqrt(-2.0 * p), x)
+        for _ in range(4):
+            h, _ = _parts(x)
+            x = x - (log_phi(x, h) - p) / h
+    for _ in range(2):
+        h, _ = _parts(x)
+        x = x - (log_phi(x, h) - p) / h
+    return x
 
 
 def _mode(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
