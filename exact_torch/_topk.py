@@ -24,9 +24,10 @@ def by_kernel(a: Tensor, b: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
         label_topk, a.double().numpy(), b.double().contiguous().numpy(), count, prob, in_a, in_b
     )
     run_items(kernel, rows, rows * classes * count * 1e-6, torch.get_num_threads())
+    inverse = np.divide(1.0, prob, where=prob > _TINY, out=np.zeros(rows))[:, None]
     prob = np.maximum(prob, _TINY)
-    in_a /= prob[:, None]
-    in_b /= prob[:, None]
+    in_a *= inverse
+    in_b *= inverse
     log_prob, found_a, found_b = (
         torch.from_numpy(x).to(a.dtype) for x in (np.log(prob), in_a, in_b)
     )

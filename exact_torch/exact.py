@@ -123,8 +123,8 @@ def exact_loss(
         values = (1.0 - label_smoothing) * values + label_smoothing * rest
     values = torch.where(counts, values, 0.0)
     if reduction == "mean":
-        total = counts if own_weight is None else torch.where(counts, own_weight, 0.0)
-        return values.sum() / total.sum().clamp(min=torch.finfo(values.dtype).tiny)
+        share = counts.to(values.dtype) if own_weight is None else own_weight * counts
+        return values.sum() / share.sum().clamp(min=torch.finfo(values.dtype).tiny)
     return values.sum() if reduction == "sum" else values
 
 
@@ -233,11 +233,11 @@ class ExactLoss(nn.Module):
 
     def __init__(self, sigma: Any = 1.0, margin: Any = None, **options: Any) -> None:
         super().__init__()
-        exact_loss(torch.zeros(1, 2), torch.zeros(1, dtype=torch.int64), **_unweighted(options))
-        self.sigma, self.margin, self.options = sigma, margin, options
-        weight = self.options.pop("weight", None)
-        self.register_buffer("weight", weight)
+        self.register_buffer("weight", options.pop("weight", None))
         self.register_buffer("progress", torch.zeros((), dtype=torch.float64))
+        self.sigma, self.margin, self.options = sigma, margin, options
+        classes = 2 if self.weight is None else max(2, len(self.weight))
+        self(torch.zeros(1, classes), torch.zeros(1, dtype=torch.int64))  # refuses wrong options
 
     def set_progress(self, progress: float) -> None:
         """Say how far the training is, for schedules: from 0 to 1."""
@@ -264,10 +264,6 @@ class ExactLoss(nn.Module):
         """Options that are not the default."""
         shown = {"sigma": self.sigma, "margin": self.margin} | self.options
         return ", ".join(f"{name}={value!r}" for name, value in shown.items())
-
-
-def _unweighted(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if name != "weight"}
 
 
 def _prepared(scores: Tensor, sigma: float | Tensor) -> tuple[Tensor, Tensor]:
