@@ -1,1 +1,1 @@
-"""EXACT, the loss that trains a classifier's expected accuracy, and the losses it is compared with."""
+"""EXACT, the loss that trains expected accuracy, and the losses it is compared with."""

@@ -1,5 +1,8 @@
 """What losses and metrics ask of their input; the only place where it is checked."""
 
+import math
+from numbers import Real
+
 import torch
 from torch import Tensor
 
@@ -23,8 +26,13 @@ def scores_and_labels(scores: Tensor, labels: Tensor, ignore_index: int | None =
         raise TypeError(f"labels must be whole numbers (torch.int64), got {labels.dtype}")
     if labels.device != scores.device:
         raise ValueError(f"labels are on {labels.device}, scores on {scores.device}")
-    if labels.device.type == "cpu" and labels.numel() and not torch.compiler.is_compiling():
+    if _visible(labels):
         label_values(labels, scores.shape[1], ignore_index)
+
+
+def _visible(values: Tensor) -> bool:
+    """Whether looking at values is cheap."""
+    return values.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def label_values(labels: Tensor, classes: int, ignore_index: int | None = None) -> None:
@@ -35,3 +43,41 @@ def label_values(labels: Tensor, classes: int, ignore_index: int | None = None) 
     if wrong.any():
         row = int(wrong.nonzero()[0, 0])
         raise ValueError(f"labels[{row}] = {int(labels[row])} is not a class in [0, {classes})")
+
+
+def number(
+    name: str,
+    value: float,
+    least: float = -math.inf,
+    most: float = math.inf,
+    above: float = -math.inf,
+    below: float = math.inf,
+) -> float:
+    """``value``, if it is a finite number, least <= value <= most and above < value < below."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    if not (math.isfinite(value) and least <= value <= most and above < value < below):
+        limits = {"at least": least, "at most": most, "above": above, "below": below}
+        wanted = [f"{word} {limit:g}" for word, limit in limits.items() if math.isfinite(limit)]
+        raise ValueError(f"{name} must be {' and '.join(wanted) or 'finite'}, got {value!r}")
+    return float(value)
+
+
+def class_weights(weights: Tensor, classes: int) -> None:
+    """Raise unless there is one positive, finite weight a class."""
+    if weights.shape != (classes,):
+        raise ValueError(
+            f"prior must be ({classes},), one weight a class, got {tuple(weights.shape)}"
+        )
+    if _visible(weights) and not ((weights > 0) & weights.isfinite()).all():
+        raise ValueError(f"prior must be positive and finite, got {weights.tolist()}")
+
+
+def draws(draws: Tensor, rows: int, classes: int) -> None:
+    """Raise unless draws are class numbers, (n,) or (rows, n), with n > 0."""
+    if draws.ndim not in (1, 2) or draws.shape[-1] < 1 or (draws.ndim == 2 and len(draws) != rows):
+        raise ValueError(f"draws must be (n,) or ({rows}, n), n > 0, got {tuple(draws.shape)}")
+    if draws.is_floating_point() or draws.is_complex() or draws.dtype == torch.bool:
+        raise TypeError(f"draws must be whole numbers (torch.int64), got {draws.dtype}")
+    if _visible(draws) and ((draws < 0) | (draws >= classes)).any():
+        raise ValueError(f"draws must be classes in [0, {classes}), got {draws.tolist()}")
