@@ -69,4 +69,5 @@ class Complement(Loss):
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """The sum of the two losses."""
+        logits = checked(logits, labels)
         return self._phases[0](logits, labels) + self._phases[1](logits, labels)

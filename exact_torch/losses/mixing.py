@@ -11,6 +11,7 @@ from bisect import bisect_right
 from torch import Tensor
 
 from exact_torch._checks import number
+from exact_torch.losses._logits import checked
 from exact_torch.losses._module import Loss
 from exact_torch.losses.cross_entropy import ce
 from exact_torch.losses.expectation import expectation
@@ -87,6 +88,7 @@ def ce_el(
     """
     number("alpha", alpha, least=0)
     number("beta", beta, least=0)
+    logits = checked(logits, labels)
     return alpha * ce(logits, labels) + beta * expectation(logits, labels, hard)
 
 

@@ -147,16 +147,17 @@ class BetaBernoulli(Loss):
     ) -> None:
         number("weight", weight, least=0, below=1)
         number("theta", theta, above=0, most=1)
-        super().__init__(beta_bernoulli, {"scale": number("scale", scale, above=0)}, reduction)
-        self.prior: dict[str, float] | nn.ParameterDict = {"weight": weight, "theta": theta}
+        number("scale", scale, above=0)
+        super().__init__(
+            beta_bernoulli, {"weight": weight, "theta": theta, "scale": scale}, reduction
+        )
+        self.prior = nn.ParameterDict()
         if learned:
-            number("weight", weight, above=0, below=1)
-            number("theta", theta, above=0, below=1)
-            start = {k: torch.tensor(math.log(v / (1 - v))) for k, v in self.prior.items()}
-            self.prior = nn.ParameterDict({k: nn.Parameter(v) for k, v in start.items()})
+            for name, start in (("weight", weight), ("theta", theta)):
+                number(name, start, above=0, below=1)
+                self.prior[name] = nn.Parameter(torch.tensor(math.log(start / (1 - start))))
 
-    @property
-    def options(self) -> dict[str, float | Tensor]:
-        if isinstance(self.prior, dict):
-            return {**self.prior, **super().options}
-        return {**{k: torch.sigmoid(v) for k, v in self.prior.items()}, **super().options}
+    def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The reduced loss of logits, (B, C), and labels, (B,)."""
+        learned = {name: torch.sigmoid(value) for name, value in self.prior.items()}
+        return self.reduce(beta_bernoulli(logits, labels, **{**self.options, **learned}))
