@@ -81,3 +81,19 @@ def draws(draws: Tensor, rows: int, classes: int) -> None:
         raise TypeError(f"draws must be whole numbers (torch.int64), got {draws.dtype}")
     if _visible(draws) and ((draws < 0) | (draws >= classes)).any():
         raise ValueError(f"draws must be classes in [0, {classes}), got {draws.tolist()}")
+
+
+def no_nan(name: str, values: Tensor) -> None:
+    """Raise if there are NaN among values."""
+    if values.isnan().any():
+        raise ValueError(f"{name} must not contain NaN, found {int(values.isnan().sum())}")
+
+
+def probabilities(probs: Tensor) -> None:
+    """Raise unless rows of probs are in [0, 1] and sum to 1, to the rounding of half precision."""
+    no_nan("probs", probs)
+    sums = probs.double().sum(1)
+    if (probs < 0).any() or (probs > 1).any() or ((sums - 1).abs() > 0.01).any():
+        raise ValueError(
+            "probs must be in [0, 1] and each row sum to 1: give probabilities, not logits"
+        )
