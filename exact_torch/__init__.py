@@ -8,6 +8,7 @@
 tensor([[-0.2477,  0.2412,  0.0065]])
 """
 
+from exact_torch import losses, metrics
 from exact_torch.exact import (
     ExactLoss,
     argmax_probs,
@@ -31,6 +32,8 @@ __all__ = [
     "exact_loss",
     "expected_accuracy",
     "expected_topk_accuracy",
+    "losses",
+    "metrics",
     "mvn_logcdf",
     "orthant_logprob",
 ]

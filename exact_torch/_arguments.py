@@ -9,49 +9,29 @@ from numbers import Real
 from typing import Any
 
 
-def number(name: str, value: Any) -> float:
+def number(
+    name: str,
+    value: Any,
+    least: float = -math.inf,
+    most: float = math.inf,
+    above: float = -math.inf,
+    below: float = math.inf,
+) -> float:
+    """``value``, if it is a finite number, least <= value <= most and above < value < below."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    return float(value)
-
-
-def positive(name: str, value: Any) -> float:
-    found = number(name, value)
-    if not 0.0 < found < math.inf:
-        raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
-    return found
-
-
-def non_negative(name: str, value: Any) -> float:
-    found = number(name, value)
-    if not 0.0 <= found < math.inf:
-        raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
-    return found
-
-
-def share(name: str, value: Any) -> float:
-    found = number(name, value)
-    if not 0.0 <= found <= 1.0:
-        raise ValueError(f"{name} must be in [0, 1], got {value!r}")
-    return found
-
-
-def decay(value: Any) -> float:
-    """What a moving average keeps of itself: in [0, 1)."""
-    found = number("decay", value)
-    if not 0.0 <= found < 1.0:
-        raise ValueError(f"decay must be in [0, 1), got {value!r}")
+    found = float(value)
+    if not (math.isfinite(found) and least <= found <= most and above < found < below):
+        limits = {">=": least, ">": above, "<=": most, "<": below}
+        wanted = [f"{sign} {limit:g}" for sign, limit in limits.items() if math.isfinite(limit)]
+        text = " ".join(["a finite number", " and ".join(wanted)]).strip()
+        raise ValueError(f"{name} must be {text}, got {value!r}")
     return found
 
 
 def progress(value: Any) -> float:
     """The part of training that is done: in [0, 1]."""
-    found = number("progress", value)
-    if not 0.0 <= found <= 1.0:
-        raise ValueError(
-            f"progress must be in [0, 1], the part of training that is done, got {value!r}"
-        )
-    return found
+    return number("progress", value, least=0, most=1)
 
 
 def reduction(value: Any) -> str:

@@ -33,9 +33,14 @@ def scores_and_labels(scores: Tensor, labels: Tensor, ignore_index: int | None =
         raise TypeError(f"labels must be whole numbers (torch.int64), got {labels.dtype}")
     if labels.device != scores.device:
         raise ValueError(f"labels are on {labels.device}, scores on {scores.device}")
-    blind = torch.compiler.is_compiling() or _transforms.is_active()
-    if labels.device.type == "cpu" and not blind:
+    if _visible(labels):
         label_values(labels, scores.shape[1], ignore_index)
+
+
+def _visible(values: Tensor) -> bool:
+    """Whether values can be looked at, and that is cheap."""
+    blind = torch.compiler.is_compiling() or _transforms.is_active()
+    return values.device.type == "cpu" and not blind
 
 
 def label_values(labels: Tensor, classes: int, ignore_index: int | None = None) -> None:
@@ -67,7 +72,7 @@ def deviations_of(sigma: float | Tensor, scores: Tensor) -> Tensor:
     """
     rows, classes = scores.shape
     if not isinstance(sigma, Tensor):
-        return scores.new_full((1, 1), _arguments.positive("sigma", sigma))
+        return scores.new_full((1, 1), _arguments.number("sigma", sigma, above=0))
     if sigma.is_complex() or sigma.dtype == torch.bool:
         raise TypeError(f"sigma must be real numbers, got {sigma.dtype}")
     shape = tuple(sigma.shape)
@@ -93,4 +98,40 @@ def class_weights(weight: Tensor | None, scores: Tensor) -> None:
     if weight is not None and weight.shape != scores.shape[1:]:
         raise ValueError(
             f"weight must be ({scores.shape[1]},), one a class, got {tuple(weight.shape)}"
+        )
+
+
+def prior(weights: Tensor, classes: int) -> None:
+    """Raise unless there is one positive, finite weight a class."""
+    if weights.shape != (classes,):
+        raise ValueError(
+            f"prior must be ({classes},), one weight a class, got {tuple(weights.shape)}"
+        )
+    if _visible(weights) and not ((weights > 0) & weights.isfinite()).all():
+        raise ValueError(f"prior must be positive and finite, got {weights.tolist()}")
+
+
+def draws(draws: Tensor, rows: int, classes: int) -> None:
+    """Raise unless draws are class numbers, (n,) or (rows, n), with n > 0."""
+    if draws.ndim not in (1, 2) or draws.shape[-1] < 1 or (draws.ndim == 2 and len(draws) != rows):
+        raise ValueError(f"draws must be (n,) or ({rows}, n), n > 0, got {tuple(draws.shape)}")
+    if draws.is_floating_point() or draws.is_complex() or draws.dtype == torch.bool:
+        raise TypeError(f"draws must be whole numbers (torch.int64), got {draws.dtype}")
+    if _visible(draws) and ((draws < 0) | (draws >= classes)).any():
+        raise ValueError(f"draws must be classes in [0, {classes}), got {draws.tolist()}")
+
+
+def no_nan(name: str, values: Tensor) -> None:
+    """Raise if there are NaN among values."""
+    if values.isnan().any():
+        raise ValueError(f"{name} must not contain NaN, found {int(values.isnan().sum())}")
+
+
+def probabilities(probs: Tensor) -> None:
+    """Raise unless rows of probs are in [0, 1] and sum to 1, to the rounding of half precision."""
+    no_nan("probs", probs)
+    sums = probs.double().sum(1)
+    if (probs < 0).any() or (probs > 1).any() or ((sums - 1).abs() > 0.01).any():
+        raise ValueError(
+            "probs must be in [0, 1] and each row sum to 1: give probabilities, not logits"
         )

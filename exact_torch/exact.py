@@ -7,6 +7,7 @@ integral over the label's score, to rounding accuracy and in O(C), where the pap
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -92,10 +93,10 @@ def exact_loss(
     _arguments.choice("objective", objective, ("nll", "error"))
     _arguments.choice("method", method, ("quadrature", "genz"))
     _arguments.reduction(reduction)
-    _arguments.share("label_smoothing", label_smoothing)
+    _arguments.number("label_smoothing", label_smoothing, least=0, most=1)
     whole_number("n", n, at_least=1)
     if margin is not None:
-        _arguments.non_negative("margin", margin)
+        _arguments.number("margin", margin, least=0)
     if truncate is not None:
         whole_number("truncate", truncate, at_least=1)
     if label_smoothing and truncate is not None:
@@ -219,33 +220,61 @@ class ExactLoss(nn.Module):
     """``exact_loss`` as a module: its options are those of the function.
 
     ``sigma`` and ``margin`` may also be schedules, functions of the training's progress in [0, 1]
-    (``exact_torch.schedules``), which ``set_progress`` follows; both are in the state.
+    (``exact_torch.schedules``), which ``set_progress`` follows; progress is in the state.
 
     Examples
     --------
     >>> import torch
-    >>> from exact_torch import ExactLoss
-    >>> loss = ExactLoss(sigma=lambda progress: 10.0 * 0.001**progress, margin=5.0)
+    >>> from exact_torch import ExactLoss, SigmaSchedule
+    >>> loss = ExactLoss(SigmaSchedule(10.0, 0.1), margin=5.0)
     >>> loss.set_progress(0.5)
     >>> print(loss(torch.tensor([[2.0, 0.0]]), torch.tensor([0])))
-    tensor(5.1288e-06)
+    tensor(0.0818)
     """
 
-    def __init__(self, sigma: Any = 1.0, margin: Any = None, **options: Any) -> None:
+    weight: Tensor | None
+    progress: Tensor
+
+    def __init__(
+        self,
+        sigma: float | Tensor | Callable[[float], float] = 1.0,
+        *,
+        objective: str = "nll",
+        margin: float | Callable[[float], float | None] | None = None,
+        normalize: bool = False,
+        truncate: int | None = None,
+        method: str = "quadrature",
+        n: int = 16,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        label_smoothing: float = 0.0,
+        reduction: str = "mean",
+    ) -> None:
         super().__init__()
-        self.register_buffer("weight", options.pop("weight", None))
+        self.register_buffer("weight", weight)
         self.register_buffer("progress", torch.zeros((), dtype=torch.float64))
-        self.sigma, self.margin, self.options = sigma, margin, options
-        classes = 2 if self.weight is None else max(2, len(self.weight))
-        self(torch.zeros(1, classes), torch.zeros(1, dtype=torch.int64))  # refuses wrong options
+        self.sigma, self.margin = sigma, margin
+        self.options: dict[str, Any] = {
+            "objective": objective,
+            "normalize": normalize,
+            "truncate": truncate,
+            "method": method,
+            "n": n,
+            "ignore_index": ignore_index,
+            "label_smoothing": label_smoothing,
+            "reduction": reduction,
+        }
+        classes = 2 if weight is None else max(2, len(weight))
+        one = 1.0 if isinstance(sigma, Tensor) else None
+        self(torch.zeros(1, classes), torch.zeros(1, dtype=torch.int64), one)  # checks the options
 
     def set_progress(self, progress: float) -> None:
-        """Say how far the training is, for schedules: from 0 to 1."""
+        """Say how much of training is done, from 0 to 1, for schedules."""
         self.progress.fill_(_arguments.progress(progress))
 
     @property
     def phases(self) -> tuple[nn.Module, ...]:
-        """Losses for each of which a trainer takes a step on a batch: this one."""
+        """The losses a trainer steps on with each batch: this one."""
         return (self,)
 
     def forward(
@@ -258,10 +287,10 @@ class ExactLoss(nn.Module):
         return exact_loss(scores, labels, sigma, margin=margin, weight=self.weight, **self.options)
 
     def _now(self, value: Any) -> Any:
-        return value(float(self.progress)) if callable(value) else value
+        is_schedule = callable(value) and not isinstance(value, Tensor)
+        return value(float(self.progress)) if is_schedule else value
 
     def extra_repr(self) -> str:
-        """Options that are not the default."""
         shown = {"sigma": self.sigma, "margin": self.margin} | self.options
         return ", ".join(f"{name}={value!r}" for name, value in shown.items())
 

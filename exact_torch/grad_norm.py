@@ -59,8 +59,8 @@ class GradientNormalizer:
         decay: float = 0.9,
         floor: float = 0.01,
     ) -> None:
-        self.decay = _arguments.decay(decay)
-        self.floor = _arguments.positive("floor", floor)
+        self.decay = _arguments.number("decay", decay, least=0, below=1)
+        self.floor = _arguments.number("floor", floor, above=0)
         self._source = source if isinstance(source, (nn.Module, Optimizer)) else _listed(source)
         # On a device only the device knows whether a norm was finite, so that "none yet" has to
         # be a value.

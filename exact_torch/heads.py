@@ -98,7 +98,7 @@ class GaussianHead(nn.Module):
         _only_for("initial", initial, self.sigma, ("predicted", "fixed"))
         _only_for("sigma_min", sigma_min, self.sigma, ("predicted",))
         _only_for("schedule", schedule, self.sigma, ("scheduled",))
-        self.initial = _arguments.positive("initial", 1.0 if initial is None else initial)
+        self.initial = _arguments.number("initial", 1.0 if initial is None else initial, above=0)
 
         place = {"device": device, "dtype": dtype}
         self.weight = nn.Parameter(torch.empty(self.num_classes, self.in_features, **place))
@@ -107,8 +107,8 @@ class GaussianHead(nn.Module):
         else:
             self.register_parameter("bias", None)
         if self.sigma == "predicted":
-            self.sigma_min = _arguments.positive(
-                "sigma_min", 1e-3 if sigma_min is None else sigma_min
+            self.sigma_min = _arguments.number(
+                "sigma_min", 1e-3 if sigma_min is None else sigma_min, above=0
             )
             if self.initial <= self.sigma_min:
                 raise ValueError(

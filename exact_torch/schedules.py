@@ -47,8 +47,8 @@ class SigmaSchedule:
     steps: int | None = None
 
     def __post_init__(self) -> None:
-        _set(self, "start", _arguments.positive("start", self.start))
-        _set(self, "stop", _arguments.positive("stop", self.stop))
+        _set(self, "start", _arguments.number("start", self.start, above=0))
+        _set(self, "stop", _arguments.number("stop", self.stop, above=0))
         _set(self, "steps", _steps(self.steps))
 
     @classmethod
@@ -61,7 +61,10 @@ class SigmaSchedule:
         >>> SigmaSchedule.from_variance(100.0, 0.25)
         SigmaSchedule(start=10.0, stop=0.5, steps=None)
         """
-        first, last = _arguments.positive("start", start), _arguments.positive("stop", stop)
+        first, last = (
+            _arguments.number("start", start, above=0),
+            _arguments.number("stop", stop, above=0),
+        )
         return cls(math.sqrt(first), math.sqrt(last), steps)
 
     @classmethod
@@ -120,11 +123,11 @@ class MarginSchedule:
         _arguments.choice("curve", self.curve, ("linear", "log"))
         if self.start is None and self.stop is not None:
             raise ValueError(f"stop must be None where start is, got {self.stop!r}")
-        check = _arguments.non_negative if self.curve == "linear" else _arguments.positive
+        bound = "least" if self.curve == "linear" else "above"
         for name in ("start", "stop"):
             value = getattr(self, name)
             if value is not None:
-                _set(self, name, check(name, value))
+                _set(self, name, _arguments.number(name, value, **{bound: 0.0}))
         _set(self, "steps", _steps(self.steps))
 
     @classmethod

@@ -520,7 +520,7 @@ def test_memory_is_at_most_three_tensors(options):
         ({"objective": "accuracy"}, ValueError, "objective must be one of 'nll', 'error'"),
         ({"method": "sobol"}, ValueError, "method must be one of"),
         ({"reduction": "max"}, ValueError, "reduction must be one of"),
-        ({"label_smoothing": 1.5}, ValueError, "label_smoothing must be in"),
+        ({"label_smoothing": 1.5}, ValueError, "label_smoothing must be"),
         ({"label_smoothing": 0.1, "truncate": 2}, ValueError, "truncate leaves some out"),
         ({"weight": torch.ones(4)}, ValueError, r"weight must be \(5,\)"),
     ],

@@ -252,9 +252,9 @@ def test_sparse_gradients_are_refused_before_anything_moves():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"decay": 1.0}, r"decay must be in \[0, 1\), got 1.0"),
-        ({"decay": -0.1}, r"decay must be in \[0, 1\), got -0.1"),
-        ({"decay": math.nan}, r"decay must be in \[0, 1\), got nan"),
+        ({"decay": 1.0}, r"decay must be a finite number >= 0 and < 1, got 1.0"),
+        ({"decay": -0.1}, r"decay must be a finite number >= 0 and < 1, got -0.1"),
+        ({"decay": math.nan}, r"decay must be a finite number >= 0 and < 1, got nan"),
         ({"floor": 0.0}, "floor must be a finite number > 0, got 0.0"),
         ({"source": []}, "source must hold at least one parameter"),
     ],

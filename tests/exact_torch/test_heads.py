@@ -304,5 +304,7 @@ def test_wrong_calls():
         head(torch.zeros(2, 4))
     with pytest.raises(ValueError, match='needs sigma="scheduled", this head has "predicted"'):
         head.set_progress(0.5)
-    with pytest.raises(ValueError, match=r"progress must be in \[0, 1\].*got 1.5"):
+    with pytest.raises(
+        ValueError, match=r"progress must be a finite number >= 0 and <= 1, got 1.5"
+    ):
         GaussianHead(5, 3, sigma="scheduled", schedule="mnist").set_progress(1.5)
