@@ -62,13 +62,16 @@ if hasattr(os, "register_at_fork"):  # a forked child has the pool object but no
     os.register_at_fork(after_in_child=_forget_pool)
 
 
-def run_items(kernel: Callable[[int, int], object], items: int, cost: float) -> None:
+def run_items(
+    kernel: Callable[[int, int], object], items: int, cost: float, most: int | None = None
+) -> None:
     """Call ``kernel(begin, end)`` over pieces of range(items); ``cost`` is seconds in all.
 
-    Small work stays in the calling thread: waking another one takes some 50 microseconds.
+    Small work stays in the calling thread: waking another one takes some 50 microseconds.  ``most``
+    limits the number of threads further.
     """
     global _pool
-    threads = min(get_num_threads(), items)
+    threads = min(get_num_threads(), items, most or items)
     if threads == 1 or cost < 2e-4:
         kernel(0, items)
         return

@@ -42,12 +42,12 @@ _TINY, _LEAST = 2.0**-1020, 2.0**-500  # an error, a loading
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _load(row, m, scale, v, b):
-    shared = 0 if scale.shape[0] == 1 else b
+    scale_b, v_b = scale[min(b, scale.shape[0] - 1)], v[min(b, v.shape[0] - 1)]
     for i in range(row.shape[1]):
         row[M, i] = m[b, i]
-        row[SCALE, i] = scale[shared, i]
-        row[V, i] = v[shared, i]
-        row[BETA, i] = v[shared, i] * scale[shared, i]
+        row[SCALE, i] = scale_b[i]
+        row[V, i] = v_b[i]
+        row[BETA, i] = v_b[i] * scale_b[i]
 
 
 @njit(nogil=True, error_model="numpy")
@@ -90,7 +90,7 @@ def one_factor(
     ----------
     m : (B, d) means, in double or single precision; +inf allowed
     scale : (1 or B, d) 1/sqrt(c)
-    v : (1 or B, d), as many as scale
+    v : (1 or B, d)
     single : 1 for an accuracy of 1e-7 rather than 1e-14
     largest : to which derivatives are cut off
     log_prob, rel_error, used : (B,) results; rel_error is that of the probability

@@ -53,28 +53,9 @@ def derivatives(
     """
     if device is not None:
         return _derivatives_on_device(problems, wanted, device)
-    from mvnorth._cpu.one_factor import one_factor
-
     m = problems.upper
-    size, d = m.shape
-    log_prob, rel_error = np.empty((2, size))
-    used = np.empty(size, dtype=np.int64)
-    grad = {name: np.empty((size, d), dtype=m.dtype) for name in wanted}
-    absent = np.empty((0, 0), dtype=m.dtype)
-    columns = [grad.get(name, absent) for name in ("m", "c", "v")]
-    single = int(m.dtype == np.float32)
-    scale = 1.0 / np.sqrt(problems.c)
-    largest = float(np.finfo(m.dtype).max)
-    errors = np.empty((size, 3))
-    results = (log_prob, rel_error, used, *columns, errors)
-    kernel = partial(one_factor, m, scale, problems.v, single, largest, *results)
-    run_items(kernel, size, size * d * _SECONDS)
-    # Numbers too large for double precision leave nothing but their sign.
-    lost = np.isnan(log_prob)
-    if lost.any():
-        log_prob[lost], rel_error[lost], errors[lost] = np.finfo(np.float64).min, np.inf, np.inf
-        for column in grad.values():
-            column[lost] = 0.0
+    grad = {name: np.empty(m.shape, dtype=m.dtype) for name in wanted}
+    log_prob, rel_error, used, errors = integrate(m, problems.c, problems.v, grad)
     rounding = ROUNDING[m.dtype] * (1.0 + np.abs(log_prob))
     from_input = inherited(problems, log_prob)
     error = {}
@@ -88,6 +69,46 @@ def derivatives(
             error[name] = np.where(np.isnan(bound), np.inf, bound)[:, None] + stored
     total = rel_error + from_input + rounding
     return Estimate(log_prob, total, used, slopes=Slopes(grad, error) if wanted else None)
+
+
+def integrate(
+    m: np.ndarray,
+    c: np.ndarray,
+    v: np.ndarray,
+    grad: dict[str, np.ndarray],
+    threads: int | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """``(log_prob, rel_error, used, errors)`` of rows; derivatives of log_prob are written to grad.
+
+    Parameters
+    ----------
+    m : (B, d) means > -inf; their precision is that of the result
+    c, v : (1 or B, d)
+    grad : arrays (B, d) for derivatives in some of "m", "c", "v"
+    threads : at most; None for as many as there are
+
+    Errors are those of the rule, relative of the probability, and (B, 3) of derivatives.
+    """
+    from mvnorth._cpu.one_factor import one_factor
+
+    size, d = m.shape
+    log_prob, rel_error = np.empty((2, size))
+    used = np.empty(size, dtype=np.int64)
+    absent = np.empty((0, 0), dtype=m.dtype)
+    columns = [grad.get(name, absent) for name in ("m", "c", "v")]
+    single = int(m.dtype == np.float32)
+    largest = float(np.finfo(m.dtype).max)
+    errors = np.empty((size, 3))
+    results = (log_prob, rel_error, used, *columns, errors)
+    kernel = partial(one_factor, m, 1.0 / np.sqrt(c), v, single, largest, *results)
+    run_items(kernel, size, size * d * _SECONDS, threads)
+    # Numbers too large for double precision leave nothing but their sign.
+    lost = np.isnan(log_prob)
+    if lost.any():
+        log_prob[lost], rel_error[lost], errors[lost] = np.finfo(np.float64).min, np.inf, np.inf
+        for column in grad.values():
+            column[lost] = 0.0
+    return log_prob, rel_error, used, errors
 
 
 def _derivatives_on_device(

@@ -1,0 +1,39 @@
+"""EXACT, the loss that trains a classifier's expected accuracy, and the losses beside it.
+
+>>> import torch
+>>> from exact_torch import exact_loss
+>>> scores = torch.tensor([[1.0, 0.0, -1.0]], requires_grad=True)
+>>> exact_loss(scores, torch.tensor([0]), sigma=0.5).backward()
+>>> print(scores.grad)
+tensor([[-0.2477,  0.2412,  0.0065]])
+"""
+
+from exact_torch import losses, metrics
+from exact_torch.exact import (
+    ExactLoss,
+    argmax_probs,
+    exact_loss,
+    expected_accuracy,
+    expected_topk_accuracy,
+)
+from exact_torch.grad_norm import GradientNormalizer
+from exact_torch.heads import GaussianHead, GaussianScores
+from exact_torch.normal import mvn_logcdf, orthant_logprob
+from exact_torch.schedules import MarginSchedule, SigmaSchedule
+
+__all__ = [
+    "ExactLoss",
+    "GaussianHead",
+    "GaussianScores",
+    "GradientNormalizer",
+    "MarginSchedule",
+    "SigmaSchedule",
+    "argmax_probs",
+    "exact_loss",
+    "expected_accuracy",
+    "expected_topk_accuracy",
+    "losses",
+    "metrics",
+    "mvn_logcdf",
+    "orthant_logprob",
+]

@@ -1,0 +1,121 @@
+"""The operator for the probabilities of all classes, with derivatives.
+
+Values come from one integral for all classes, O(C) a row.  A derivative towards them is the sum
+over classes of the derivative of each one's own integral, O(C**2) a row.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import mvnorth
+from exact_torch import _checks, _ops, _transforms
+
+_LARGEST = 2**22  # numbers in a tensor (rows, C, C)
+
+
+def every_label(scores: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows of scores and deviations once for each class, and these classes."""
+    rows, classes = scores.shape
+    every = torch.arange(classes, device=scores.device).repeat(rows)
+    spread = sigma.repeat_interleave(classes, 0) if sigma.shape[0] > 1 else sigma
+    return scores.repeat_interleave(classes, 0), every, spread
+
+
+def _plain(scores: Tensor, sigma: Tensor) -> Tensor:
+    """The probabilities in plain torch, differentiable to any order."""
+    log_prob = _ops.in_plain_torch(*every_label(scores, sigma))
+    return torch.exp(log_prob).view(scores.shape)
+
+
+@torch.library.custom_op("exact_torch::argmax_probs", mutates_args=())
+def _operator(scores: Tensor, sigma: Tensor) -> Tensor:
+    """Probabilities that each score is the largest, (B, C).
+
+    Parameters
+    ----------
+    scores : (B, C) means, in single or double precision
+    sigma : (1 or B, 1 or C) > 0, as precise as scores
+    """
+    _checks.deviations(sigma)
+    return _plain(scores, sigma)
+
+
+@_operator.register_kernel(["cpu", "cuda"])
+def _(scores: Tensor, sigma: Tensor) -> Tensor:
+    _checks.deviations(sigma)
+    if scores.device.type == "cpu":
+        return torch.from_numpy(mvnorth.prob_argmax(scores.numpy(), sigma.numpy()))
+    with torch.cuda.device(scores.device):
+        found = mvnorth.prob_argmax(scores.contiguous(), sigma.expand(scores.shape).contiguous())
+        return torch.as_tensor(found, device=scores.device)
+
+
+@_operator.register_fake
+def _(scores: Tensor, sigma: Tensor) -> Tensor:
+    return torch.empty_like(scores)
+
+
+@torch.library.custom_op("exact_torch::argmax_probs_backward", mutates_args=())
+def _pull_operator(scores: Tensor, sigma: Tensor, towards: Tensor) -> tuple[Tensor, Tensor]:
+    """Derivatives of sum(towards * probabilities) in scores and in sigma, of their shapes."""
+    in_scores = torch.empty_like(scores)
+    in_sigma = scores.new_empty(scores.shape[0], sigma.shape[1])
+    classes = scores.shape[1]
+    step = max(1, _LARGEST // classes**2)
+    for begin in range(0, scores.shape[0], step):
+        part = slice(begin, begin + step)
+        some = sigma[part] if sigma.shape[0] > 1 else sigma
+        log_prob, grad_scores, grad_sigma = _ops.log_accuracy(
+            *every_label(scores[part], some), torch.inf, 1, 0, None, 2
+        )
+        share = towards[part].reshape(-1, 1) * torch.exp(log_prob)[:, None]
+        in_scores[part] = (share * grad_scores).view(-1, classes, classes).sum(1)
+        in_sigma[part] = (share * grad_sigma).view(-1, classes, sigma.shape[1]).sum(1)
+    return in_scores, in_sigma.sum_to_size(sigma.shape)
+
+
+@_pull_operator.register_fake
+def _(scores: Tensor, sigma: Tensor, towards: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(scores), torch.empty_like(sigma)
+
+
+def _remember(ctx: Any, inputs: tuple[Tensor, ...], output: Any) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _backward(ctx: Any, towards: Tensor) -> tuple[Tensor, Tensor]:
+    return _pull(*ctx.saved_tensors, towards)
+
+
+def _backward_again(ctx: Any, in_scores: Tensor, in_sigma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    scores, sigma, towards = ctx.saved_tensors
+
+    def pull(scores: Tensor, sigma: Tensor, towards: Tensor) -> tuple[Tensor, ...]:
+        return torch.func.vjp(_plain, scores, sigma)[1](towards)
+
+    _, again = torch.func.vjp(pull, scores, sigma, towards)
+    return again((in_scores, in_sigma))
+
+
+def _over_rows(operator: Any, summed: bool, info: Any, in_dims: Any, *tensors: Tensor) -> Any:
+    scores, sigma, *towards = (
+        a.expand(info.batch_size, *a.shape) if dim is None else a.movedim(dim, 0)
+        for a, dim in zip(tensors, in_dims, strict=True)
+    )
+    size, rows, _ = scores.shape
+    wide = sigma.expand(size, rows, sigma.shape[2]).flatten(0, 1)
+    found = operator(scores.flatten(0, 1), wide, *(a.flatten(0, 1) for a in towards))
+    if not summed:
+        return found.unflatten(0, (size, rows)), 0
+    in_scores, in_sigma = (a.unflatten(0, (size, rows)) for a in found)
+    return (in_scores, in_sigma.sum_to_size(sigma.shape)), (0, 0)
+
+
+_pull = _transforms.transformable(
+    _pull_operator, _remember, _backward_again, lambda *args: _over_rows(_pull, True, *args)
+)
+argmax_probabilities = _transforms.transformable(
+    _operator, _remember, _backward, lambda *args: _over_rows(argmax_probabilities, False, *args)
+)

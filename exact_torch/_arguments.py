@@ -1,0 +1,45 @@
+"""Single arguments, validated and brought into the form that the rest takes.
+
+Every message names the argument, what it got and what it takes.
+"""
+
+import math
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any
+
+
+def number(
+    name: str,
+    value: Any,
+    least: float = -math.inf,
+    most: float = math.inf,
+    above: float = -math.inf,
+    below: float = math.inf,
+) -> float:
+    """``value``, if it is a finite number, least <= value <= most and above < value < below."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    found = float(value)
+    if not (math.isfinite(found) and least <= found <= most and above < found < below):
+        limits = {">=": least, ">": above, "<=": most, "<": below}
+        wanted = [f"{sign} {limit:g}" for sign, limit in limits.items() if math.isfinite(limit)]
+        text = " ".join(["a finite number", " and ".join(wanted)]).strip()
+        raise ValueError(f"{name} must be {text}, got {value!r}")
+    return found
+
+
+def progress(value: Any) -> float:
+    """The part of training that is done: in [0, 1]."""
+    return number("progress", value, least=0, most=1)
+
+
+def reduction(value: Any) -> str:
+    return choice("reduction", value, ("mean", "sum", "none"))
+
+
+def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
+    names = tuple(allowed)
+    if not isinstance(value, str) or value not in names:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, names))}, got {value!r}")
+    return value

@@ -1,0 +1,137 @@
+"""What losses and metrics ask of tensors; the only place where they are checked."""
+
+import torch
+from torch import Tensor
+
+from exact_torch import _arguments, _transforms
+
+
+def scores_only(scores: Tensor) -> None:
+    """Raise unless scores are (B, C), of real numbers."""
+    if scores.ndim != 2 or scores.shape[1] < 2:
+        raise ValueError(
+            f"scores must be (B, C) with C >= 2, got {tuple(scores.shape)}; flatten further "
+            "dimensions into the first"
+        )
+    if not scores.is_floating_point():
+        raise TypeError(f"scores must be floating point, got {scores.dtype}")
+
+
+def scores_and_labels(scores: Tensor, labels: Tensor, ignore_index: int | None = None) -> None:
+    """Raise unless scores are (B, C), of real numbers, and labels (B,), of whole ones in [0, C).
+
+    Labels may also be ``ignore_index``.  Their values are looked at where that is cheap: on the
+    CPU, outside compiled graphs and function transforms.
+    """
+    scores_only(scores)
+    if labels.shape != scores.shape[:1]:
+        raise ValueError(
+            f"labels must be ({scores.shape[0]},), one class number a row of scores, "
+            f"got {tuple(labels.shape)}"
+        )
+    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise TypeError(f"labels must be whole numbers (torch.int64), got {labels.dtype}")
+    if labels.device != scores.device:
+        raise ValueError(f"labels are on {labels.device}, scores on {scores.device}")
+    if _visible(labels):
+        label_values(labels, scores.shape[1], ignore_index)
+
+
+def _visible(values: Tensor) -> bool:
+    """Whether values can be looked at, and that is cheap."""
+    blind = torch.compiler.is_compiling() or _transforms.is_active()
+    return values.device.type == "cpu" and not blind
+
+
+def label_values(labels: Tensor, classes: int, ignore_index: int | None = None) -> None:
+    """Raise unless all labels are in [0, classes), or ``ignore_index``."""
+    wrong = (labels < 0) | (labels >= classes)
+    if ignore_index is not None:
+        wrong &= labels != ignore_index
+    if labels.device.type == "cuda":
+        torch._assert_async(~wrong.any(), f"labels must be classes in [0, {classes})")
+    elif wrong.any():
+        row = int(wrong.nonzero()[0, 0])
+        raise ValueError(f"labels[{row}] = {int(labels[row])} is not a class in [0, {classes})")
+
+
+def deviations(sigma: Tensor) -> None:
+    """Raise unless all standard deviations are positive and finite."""
+    right = (sigma > 0) & (sigma < torch.inf)
+    if sigma.device.type == "cuda":
+        torch._assert_async(right.all(), "sigma must be positive and finite")
+    elif not right.all():
+        wrong = sigma[~right].flatten()[0]
+        raise ValueError(f"sigma must be positive and finite, got {float(wrong)}")
+
+
+def deviations_of(sigma: float | Tensor, scores: Tensor) -> Tensor:
+    """Standard deviations as (1 or B, 1 or C), as precise as scores; raise for other shapes.
+
+    Values in a tensor are looked at by the operators.
+    """
+    rows, classes = scores.shape
+    if not isinstance(sigma, Tensor):
+        return scores.new_full((1, 1), _arguments.number("sigma", sigma, above=0))
+    if sigma.is_complex() or sigma.dtype == torch.bool:
+        raise TypeError(f"sigma must be real numbers, got {sigma.dtype}")
+    shape = tuple(sigma.shape)
+    if sigma.ndim == 1 and rows == classes == len(sigma) > 1:
+        raise ValueError(
+            f"sigma {shape} could be one an example or one a class, since there are as many of "
+            "both; give (B, 1) or (1, C)"
+        )
+    if sigma.ndim == 1:
+        sigma = sigma[:, None] if len(sigma) == rows else sigma[None]
+    elif sigma.ndim == 0:
+        sigma = sigma[None, None]
+    if sigma.ndim != 2 or sigma.shape[0] not in (1, rows) or sigma.shape[1] not in (1, classes):
+        raise ValueError(
+            f"sigma must be a number, (B,), (B, 1), (C,), (1, C) or (B, C) with B = {rows} and "
+            f"C = {classes}, got {shape}"
+        )
+    return sigma.to(scores)
+
+
+def class_weights(weight: Tensor | None, scores: Tensor) -> None:
+    """Raise unless there is one weight a class, or none."""
+    if weight is not None and weight.shape != scores.shape[1:]:
+        raise ValueError(
+            f"weight must be ({scores.shape[1]},), one a class, got {tuple(weight.shape)}"
+        )
+
+
+def prior(weights: Tensor, classes: int) -> None:
+    """Raise unless there is one positive, finite weight a class."""
+    if weights.shape != (classes,):
+        raise ValueError(
+            f"prior must be ({classes},), one weight a class, got {tuple(weights.shape)}"
+        )
+    if _visible(weights) and not ((weights > 0) & weights.isfinite()).all():
+        raise ValueError(f"prior must be positive and finite, got {weights.tolist()}")
+
+
+def draws(draws: Tensor, rows: int, classes: int) -> None:
+    """Raise unless draws are class numbers, (n,) or (rows, n), with n > 0."""
+    if draws.ndim not in (1, 2) or draws.shape[-1] < 1 or (draws.ndim == 2 and len(draws) != rows):
+        raise ValueError(f"draws must be (n,) or ({rows}, n), n > 0, got {tuple(draws.shape)}")
+    if draws.is_floating_point() or draws.is_complex() or draws.dtype == torch.bool:
+        raise TypeError(f"draws must be whole numbers (torch.int64), got {draws.dtype}")
+    if _visible(draws) and ((draws < 0) | (draws >= classes)).any():
+        raise ValueError(f"draws must be classes in [0, {classes}), got {draws.tolist()}")
+
+
+def no_nan(name: str, values: Tensor) -> None:
+    """Raise if there are NaN among values."""
+    if values.isnan().any():
+        raise ValueError(f"{name} must not contain NaN, found {int(values.isnan().sum())}")
+
+
+def probabilities(probs: Tensor) -> None:
+    """Raise unless rows of probs are in [0, 1] and sum to 1, to the rounding of half precision."""
+    no_nan("probs", probs)
+    sums = probs.double().sum(1)
+    if (probs < 0).any() or (probs > 1).any() or ((sums - 1).abs() > 0.01).any():
+        raise ValueError(
+            "probs must be in [0, 1] and each row sum to 1: give probabilities, not logits"
+        )
