@@ -4,6 +4,7 @@ Values come from one integral for all classes, O(C) a row.  A derivative towards
 over classes of the derivative of each one's own integral, O(C**2) a row.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -113,9 +114,9 @@ def _over_rows(operator: Any, summed: bool, info: Any, in_dims: Any, *tensors: T
     return (in_scores, in_sigma.sum_to_size(sigma.shape)), (0, 0)
 
 
-_pull = _transforms.transformable(
+_pull: Callable[..., Any] = _transforms.transformable(
     _pull_operator, _remember, _backward_again, lambda *args: _over_rows(_pull, True, *args)
 )
-argmax_probabilities = _transforms.transformable(
+argmax_probabilities: Callable[..., Any] = _transforms.transformable(
     _operator, _remember, _backward, lambda *args: _over_rows(argmax_probabilities, False, *args)
 )

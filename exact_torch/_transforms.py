@@ -23,7 +23,7 @@ def transformable(
     operator.register_autograd(backward, setup_context=remember)  # type: ignore[attr-defined]
     members = {"setup_context": remember, "backward": backward, "vmap": over_rows}
     members |= {"forward": lambda *args: operator(*args)}
-    function = type(
+    function: Any = type(
         operator._name,  # type: ignore[attr-defined]
         (torch.autograd.Function,),
         {name: staticmethod(member) for name, member in members.items()},

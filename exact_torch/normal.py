@@ -145,14 +145,14 @@ def _(
     m: Tensor, factor: Tensor, n: int, rtol: float, seed: int, order: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     on_cpu = m.device.type == "cpu"
-    given = [a.contiguous().numpy() if on_cpu else a.contiguous() for a in (m, factor)]
-    options: dict[str, Any] = {"rtol": rtol or None, "seed": seed}
-    columns: tuple[Any, Any, Any]
+    means, L = (a.contiguous().numpy() if on_cpu else a.contiguous() for a in (m, factor))
+    options: dict[str, Any] = {"n": n or None, "rtol": rtol or None, "seed": seed}
+    columns: tuple[Any, ...] = (np.empty(0), np.empty(0))
     if order:
-        found = mvnorth.orthant_grad(*given, n or None, wrt=("m", "L"), log=True, **options)
+        found = mvnorth.orthant_grad(means, L, wrt=("m", "L"), log=True, **options)
         columns = (found.log_prob, found.grad_m, found.grad_L)
     else:
-        columns = (mvnorth.orthant_logprob(*given, n or None, **options), np.empty(0), np.empty(0))
+        columns = (mvnorth.orthant_logprob(means, L, **options), *columns)
     log_prob, in_m, in_factor = (torch.as_tensor(a, device=m.device).to(m.dtype) for a in columns)
     return log_prob, in_m, in_factor
 
