@@ -112,21 +112,26 @@ def _cuda_integral(a: Tensor, b: Tensor, k: int, n: int, seed: Tensor | None, or
 
 def _by_mvnorth(a: Tensor, b: Tensor, n: int, seed: Tensor | None, order: int) -> Three:
     """By n points of Genz's method, or by the exact integral if n is 0, where the tensors live."""
-    limits, ones, loadings = (
-        x.numpy() if x.device.type == "cpu" else x for x in (a, torch.ones_like(b), b.contiguous())
-    )
+    arrays = (a, torch.ones_like(b), b.contiguous())
+    if a.device.type == "cpu":
+        arrays = tuple(x.numpy() for x in arrays)
+    found = solve(*arrays, n, 0 if seed is None else int(seed), order)
+    log_prob, in_a, in_b = (torch.as_tensor(x, device=a.device).to(a.dtype) for x in found)
+    return log_prob, in_a, in_b
+
+
+def solve(m: Any, c: Any, v: Any, n: int, seed: int, order: int) -> tuple[Any, Any, Any]:
+    """log P and its derivatives in m and, if order is 2, in v; of arrays on any device."""
     found = mvnorth.orthant_grad(
-        limits,
-        mvnorth.OneFactor(ones, loadings),
+        m,
+        mvnorth.OneFactor(c, v),
         n or None,
         wrt=("m", "v")[: max(order, 1)],
         method="pathwise" if n else "quadrature",
         log=True,
-        seed=0 if seed is None else int(seed),
+        seed=seed,
     )
-    columns = (found.log_prob, found.grad_m, found.grad_v if order > 1 else found.log_prob)
-    log_prob, in_a, in_b = (torch.as_tensor(x, device=a.device).to(a.dtype) for x in columns)
-    return log_prob, in_a, in_b
+    return found.log_prob, found.grad_m, found.grad_v if order > 1 else found.log_prob
 
 
 def _checked(
