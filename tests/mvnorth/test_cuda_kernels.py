@@ -51,8 +51,14 @@ def test_simulated_kernels():
     assert " skipped" not in done.stdout
 
 
+def devices():
+    """Compute capabilities; compiling for all but the first is left to the slow tests."""
+    first, *others = (pytest.param(c, id=f"sm_{c[0]}{c[1]}") for c in ptx.CAPABILITIES)
+    return [first, *(pytest.param(*c.values, id=c.id, marks=pytest.mark.slow) for c in others)]
+
+
 @needs_compiler
-@pytest.mark.parametrize("capability", ptx.CAPABILITIES, ids=lambda c: f"sm_{c[0]}{c[1]}")
+@pytest.mark.parametrize("capability", devices())
 @pytest.mark.parametrize("shape", shapes())
 def test_kernels_fit_the_hardware(shape, capability):
     code = ptx.compiled(shape, capability)
