@@ -233,7 +233,6 @@ class ExactLoss(nn.Module):
     """
 
     weight: Tensor | None
-    progress: Tensor
 
     def __init__(
         self,
@@ -252,8 +251,8 @@ class ExactLoss(nn.Module):
     ) -> None:
         super().__init__()
         self.register_buffer("weight", weight)
-        self.register_buffer("progress", torch.zeros((), dtype=torch.float64))
         self.sigma, self.margin = sigma, margin
+        self.progress = 0.0
         self.options: dict[str, Any] = {
             "objective": objective,
             "normalize": normalize,
@@ -270,7 +269,13 @@ class ExactLoss(nn.Module):
 
     def set_progress(self, progress: float) -> None:
         """Say how much of training is done, from 0 to 1, for schedules."""
-        self.progress.fill_(_arguments.progress(progress))
+        self.progress = _arguments.progress(progress)
+
+    def get_extra_state(self) -> float:
+        return self.progress
+
+    def set_extra_state(self, state: float) -> None:
+        self.progress = state
 
     @property
     def phases(self) -> tuple[nn.Module, ...]:
@@ -288,7 +293,7 @@ class ExactLoss(nn.Module):
 
     def _now(self, value: Any) -> Any:
         is_schedule = callable(value) and not isinstance(value, Tensor)
-        return value(float(self.progress)) if is_schedule else value
+        return value(self.progress) if is_schedule else value
 
     def extra_repr(self) -> str:
         shown = {"sigma": self.sigma, "margin": self.margin} | self.options

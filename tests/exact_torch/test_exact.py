@@ -554,7 +554,7 @@ def test_no_second_derivative_of_an_estimate():
 def test_module_follows_its_schedules():
     scores, labels = batch()
     weight = torch.arange(1.0, 6.0, dtype=torch.float64)
-    loss = ExactLoss(SigmaSchedule(10.0, 0.1), lambda progress: 1.0 - progress, weight=weight)
+    loss = ExactLoss(SigmaSchedule(10.0, 0.1), margin=lambda p: 1.0 - p, weight=weight)
     for progress, sigma, margin in ((0.0, 10.0, 1.0), (0.5, 1.0, 0.5)):
         loss.set_progress(progress)
         expected = exact_loss(scores, labels, sigma, margin=margin, weight=weight)
@@ -562,7 +562,7 @@ def test_module_follows_its_schedules():
     predicted = deviations((4, 1))
     expected = exact_loss(scores, labels, predicted, margin=0.5, weight=weight)
     torch.testing.assert_close(loss(scores, labels, predicted), expected)
-    again = ExactLoss(SigmaSchedule(10.0, 0.1), lambda progress: 1.0 - progress, weight=weight)
+    again = ExactLoss(SigmaSchedule(10.0, 0.1), margin=lambda p: 1.0 - p, weight=weight)
     again.load_state_dict(loss.state_dict())
     torch.testing.assert_close(again(scores, labels), loss(scores, labels))
     assert loss.phases == (loss,)
