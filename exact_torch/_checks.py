@@ -45,12 +45,19 @@ def _visible(values: Tensor) -> bool:
 
 def label_values(labels: Tensor, classes: int, ignore_index: int | None = None) -> None:
     """Raise unless all labels are in [0, classes), or ``ignore_index``."""
+    if labels.numel() == 0:
+        return
+    low, high = labels.aminmax()
+    right = (low >= 0) & (high < classes)
+    if labels.device.type == "cuda":  # without waiting for the device
+        torch._assert_async(right, f"labels must be classes in [0, {classes})")
+        return
+    if right:
+        return
     wrong = (labels < 0) | (labels >= classes)
     if ignore_index is not None:
         wrong &= labels != ignore_index
-    if labels.device.type == "cuda":
-        torch._assert_async(~wrong.any(), f"labels must be classes in [0, {classes})")
-    elif wrong.any():
+    if wrong.any():
         row = int(wrong.nonzero()[0, 0])
         raise ValueError(f"labels[{row}] = {int(labels[row])} is not a class in [0, {classes})")
 

@@ -4,7 +4,7 @@ For scores s_j ~ N(mu_j, sigma_j**2) the label y wins with the orthant probabili
 
     x_j(z) = a_j + b_j z,    a_j = min(mu_y - mu_j, margin)/sigma_j,    b_j = sigma_y/sigma_j
 
-(docs/one_factor.md).  The label's own a is infinite, so that its factor is 1.  On the CPU and on
+(docs/one_factor.md).  The label's own a is huge, so that its factor is 1.  On the CPU and on
 CUDA a kernel of mvnorth integrates; elsewhere, and for second derivatives, plain torch does.  The
 derivatives of the logarithm come with it and are outputs of the operator, so that the backward pass
 is one multiplication, and its own derivative is that of these outputs.
@@ -24,6 +24,7 @@ from exact_torch import _checks, _plain, _topk, _transforms
 from mvnorth._methods import quadrature
 
 Three = tuple[Tensor, Tensor, Tensor]
+_SURELY = 1e30  # an a that surely wins, and whose products with nothing are nothing
 # Of a (B, C), b (1 or B, 1 or C), k, n, seed and order: log P (B,), its derivatives in a and in b,
 # (B, C); the first if order is 1, both if it is 2, anything in place of what is not wanted.
 Integral = Callable[[Tensor, Tensor, int, int, Tensor | None, int], Three]
@@ -45,26 +46,24 @@ def _evaluate(
     varied = sigma.shape[1] > 1
     gap = scores.gather(1, own) - scores
     above = (gap > margin) if margin < math.inf and order else None
-    a = (gap.clamp(max=margin) if margin < math.inf else gap).div_(sigma)
+    a = (gap.clamp(max=margin) if margin < math.inf else gap).div_(sigma).clamp_(max=_SURELY)
     del gap
-    a.scatter_(1, own, math.inf)
+    a.scatter_(1, own, _SURELY)
     b = sigma.new_ones(1, 1)
     if varied:
         b = sigma.expand(a.shape).gather(1, own) / sigma
     lowest = a.amin(1)  # -inf where a competitor is infinitely better, NaN if any score is
     lost = ~(lowest > -math.inf)
-    a = a.masked_fill(lost[:, None], math.inf)
+    a = a.masked_fill(lost[:, None], _SURELY)
     log_prob, in_a, in_b = integral(a, b, k, n, seed, order if varied else min(order, 1))
     log_prob = torch.where(lost, lowest, log_prob)
     grad_sigma = scores.new_empty(0)
     if order > 1:
-        moved = torch.where(a < math.inf, a, 0.0).mul_(in_a)
         if varied:
             spread = (in_b / sigma).sum(1, keepdim=True)
-            grad_sigma = (-(moved + b * in_b) / sigma).scatter_(1, own, spread)
+            grad_sigma = (-(a * in_a + b * in_b) / sigma).scatter_(1, own, spread)
         else:
-            grad_sigma = -moved.sum(1, keepdim=True) / sigma
-        del moved
+            grad_sigma = -torch.linalg.vecdot(a, in_a)[:, None] / sigma
     if order == 0:
         return log_prob, scores.new_empty(0), grad_sigma
     del a, b, in_b

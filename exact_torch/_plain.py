@@ -41,6 +41,7 @@ def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
         r = t + k / r
     near = x.clamp(_DEEP, _HIGHEST[x.dtype])
     h = math.sqrt(2.0 / math.pi) / torch.special.erfcx(-math.sqrt(0.5) * near)
+    h = h.masked_fill(x > _HIGHEST[x.dtype], 0.0)
     return torch.where(deep, t + 1.0 / r, h), torch.where(deep, 1.0 / r, near + h)
 
 
