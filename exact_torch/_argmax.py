@@ -1,17 +1,22 @@
 """The operator for the probabilities of all classes, with derivatives.
 
-Values come from one integral for all classes, O(C) a row.  A derivative towards them is the sum
-over classes of the derivative of each one's own integral, O(C**2) a row.
+Values come from one integral for all classes, O(C) a row.  So does a derivative towards them on the
+CPU, with an absolute accuracy like theirs.  Elsewhere, and for rows of deviations so unlike that
+this integral does not suffice, it is the sum over classes of the derivative of each one's own
+integral, O(C**2) a row.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 import mvnorth
 from exact_torch import _checks, _ops, _transforms
+from mvnorth._threads import run_items
 
 _LARGEST = 2**22  # numbers in a tensor (rows, C, C)
 
@@ -58,9 +63,8 @@ def _(scores: Tensor, sigma: Tensor) -> Tensor:
     return torch.empty_like(scores)
 
 
-@torch.library.custom_op("exact_torch::argmax_probs_backward", mutates_args=())
-def _pull_operator(scores: Tensor, sigma: Tensor, towards: Tensor) -> tuple[Tensor, Tensor]:
-    """Derivatives of sum(towards * probabilities) in scores and in sigma, of their shapes."""
+def _pull_by_class(scores: Tensor, sigma: Tensor, towards: Tensor) -> tuple[Tensor, Tensor]:
+    """Derivatives (B, C) and (B, 1 or C), of the deviations that each row uses."""
     in_scores = torch.empty_like(scores)
     in_sigma = scores.new_empty(scores.shape[0], sigma.shape[1])
     classes = scores.shape[1]
@@ -71,9 +75,38 @@ def _pull_operator(scores: Tensor, sigma: Tensor, towards: Tensor) -> tuple[Tens
         log_prob, grad_scores, grad_sigma = _ops.log_accuracy(
             *every_label(scores[part], some), torch.inf, 1, 0, None, 2
         )
-        share = towards[part].reshape(-1, 1) * torch.exp(log_prob)[:, None]
+        never = scores[part].reshape(-1) == -torch.inf  # log_prob is NaN if there are two of them
+        share = (towards[part].reshape(-1) * torch.exp(log_prob)).masked_fill_(never, 0.0)[:, None]
         in_scores[part] = (share * grad_scores).view(-1, classes, classes).sum(1)
         in_sigma[part] = (share * grad_sigma).view(-1, classes, sigma.shape[1]).sum(1)
+    return in_scores, in_sigma
+
+
+@torch.library.custom_op("exact_torch::argmax_probs_backward", mutates_args=())
+def _pull_operator(scores: Tensor, sigma: Tensor, towards: Tensor) -> tuple[Tensor, Tensor]:
+    """Derivatives of sum(towards * probabilities) in scores and in sigma, of their shapes."""
+    in_scores, in_sigma = _pull_by_class(scores, sigma, towards)
+    return in_scores, in_sigma.sum_to_size(sigma.shape)
+
+
+@_pull_operator.register_kernel("cpu")
+def _(scores: Tensor, sigma: Tensor, towards: Tensor) -> tuple[Tensor, Tensor]:
+    from mvnorth._cpu.argmax_pull import argmax_pull  # numba is imported with the first call
+
+    rows, classes = scores.shape
+    wide = sigma.expand(sigma.shape[0], classes)
+    given = [a.double().contiguous().numpy() for a in (scores, wide, towards)]
+    found = [np.empty((rows, classes)) for _ in range(2)]
+    settled = np.empty(rows, dtype=np.bool_)
+    kernel = partial(argmax_pull, *given, int(scores.dtype == torch.float32), *found, settled)
+    run_items(kernel, rows, rows * classes * 4e-7, torch.get_num_threads())
+    in_scores, each = (torch.from_numpy(a) for a in found)
+    in_scores = in_scores.to(scores.dtype)
+    in_sigma = each.sum_to_size(rows, sigma.shape[1]).to(scores.dtype)
+    left = torch.from_numpy(~settled).nonzero()[:, 0]
+    if len(left):
+        some = sigma[left] if sigma.shape[0] > 1 else sigma
+        in_scores[left], in_sigma[left] = _pull_by_class(scores[left], some, towards[left])
     return in_scores, in_sigma.sum_to_size(sigma.shape)
 
 

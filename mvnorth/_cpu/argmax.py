@@ -14,7 +14,7 @@ does not suffice go to panels.
 import numpy as np
 from numba import njit
 
-from mvnorth._cpu.argmax_nodes import allocate_chain, centre_at, load, lowest
+from mvnorth._cpu.argmax_nodes import add_slopes, allocate_chain, centre_at, load, lowest
 from mvnorth._cpu.argmax_panels import normalise, panels, tolerance
 from mvnorth._cpu.factor_nodes import (
     BEND,
@@ -93,7 +93,7 @@ def _find_mode(row, low, high, start):
 
 
 @njit(**INNER)
-def _sweep(work, place, start, step, count):
+def _sweep(work, place, start, step, count, towards):
     """Add ``count`` nodes from t = start on to sums and moments."""
     row, nodes, mills, sums = work.row, work.nodes, work.mills, work.sums
     for begin in range(0, count, NODES):
@@ -117,34 +117,51 @@ def _sweep(work, place, start, step, count):
             sums[LEFT] = nodes[WEIGHT, 0] / nodes[STRETCH, 0]
         sums[RIGHT] = nodes[WEIGHT, n - 1] * nodes[SLOPE, n - 1]
         sums[BEFORE] = nodes[WEIGHT, n - 2] * nodes[SLOPE, n - 2]  # of the sweep before if n is 1
-        add_moments(row, nodes, mills, n, 0.0, place.single, work.moments)
+        if towards is None:
+            add_moments(row, nodes, mills, n, 0.0, place.single, work.moments)
+        else:
+            add_slopes(row, nodes, mills, n, towards, work.moments)
 
 
 @njit(**INNER)
-def _trapezoid(work, place):
-    """Whether the trapezoidal rule suffices; then the results are proportional to moments."""
+def trapezoid(work, place, allowed, towards):
+    """Whether the trapezoidal rule suffices; then the results are proportional to moments.
+
+    They are probabilities if ``towards`` is None, else what ``add_slopes`` gives.  ``allowed`` is
+    the error that their sum may have.
+    """
     clear(work)
     nodes, progress = first_nodes(place.a, place.single)
-    allowed = 4.0 * tolerance(work.row.shape[1], place.single)
     state = 0
     while state == 0:
-        _sweep(work, place, nodes.start, nodes.stride, nodes.count)
+        _sweep(work, place, nodes.start, nodes.stride, nodes.count, towards)
         nodes, progress, state = proceed(work.sums, progress, place.width, place.single, allowed)
     return state == SUFFICES
 
 
 @njit(**INNER)
-def _by_trapezoid(work, low, high, start, single):
-    """Whether moments of the row could be found by the trapezoidal rule."""
-    s, width, skew = _find_mode(work.row, low, high, start)
-    if width == 0.0:
-        return False
+def find_place(row, mu, live, origin, unit, single):
+    """Where to put the trapezoidal rule, with the row centred there; width 0 if it cannot suffice.
+
+    After ``load`` of the row, which gives ``live``, ``origin`` and ``unit``.
+    """
+    high, start, constant = -np.inf, -np.inf, -np.inf
+    for i in range(mu.size):
+        if row[V, i] > 0.0:
+            high = max(high, -row[M, i] + REACH * row[V, i])
+            start = max(start, -row[M, i] + row[V, i])
+        elif mu[i] > -np.inf:
+            constant = max(constant, (mu[i] - origin) / unit)
+    low = lowest(row, np.int64(1))
+    s, width, skew = 0.0, 0.0, 0.0
+    if live and constant <= low:
+        s, width, skew = _find_mode(row, low, high, start)
+        centre_at(row, s)
+        for i in range(mu.size):
+            if hides(row[X, i], row[BETA, i], width, single):
+                width = 0.0
     a, tau = curve_map(skew, LEAST_BEND)
-    centre_at(work.row, s)
-    for i in range(work.row.shape[1]):
-        if hides(work.row[X, i], work.row[BETA, i], width, single):
-            return False
-    return _trapezoid(work, Place(s, width, a, tau, 0.0, 0.0, single))
+    return Place(s, width, a, tau, 0.0, 0.0, single)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -164,18 +181,12 @@ def argmax(mu, sigma, single, out, begin, end):
     work = allocate(d, FIRST_ORDER)
     one = np.int64(1)
     row, moments = work.row, work.moments
+    allowed = 4.0 * tolerance(d, single)
     for b in range(begin, end):
         deviations = sigma[0 if sigma.shape[0] == 1 else b]
         live, origin, unit, widest = load(row, mu[b], deviations, one)
-        high, start, constant = -np.inf, -np.inf, -np.inf
-        for i in range(d):
-            if row[V, i] > 0.0:
-                high = max(high, -row[M, i] + REACH * row[V, i])
-                start = max(start, -row[M, i] + row[V, i])
-            elif mu[b, i] > -np.inf:
-                constant = max(constant, (mu[b, i] - origin) / unit)
-        low = lowest(row, one)
-        if live and constant <= low and _by_trapezoid(work, low, high, start, single):
+        place = find_place(row, mu[b], live, origin, unit, single)
+        if place.width > 0.0 and trapezoid(work, place, allowed, None):
             for i in range(d):
                 out[b, i] = moments[0, i] * row[BETA, i]
             normalise(out[b], one)

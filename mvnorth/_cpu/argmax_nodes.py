@@ -22,6 +22,7 @@ from numba import njit
 
 from mvnorth._cpu.factor_nodes import (
     BETA,
+    DOT,
     INNER,
     IS_FAR,
     NODES,
@@ -44,6 +45,7 @@ from mvnorth._cpu.factor_nodes import (
 from mvnorth._scalar.argmax import ABSENT, REACH, in_units, is_live, unit_of
 from mvnorth._scalar.exp_log import power_of_two
 from mvnorth._scalar.phi_mills import full, short
+from mvnorth._tables.normal import RATIO_Z_MAX
 
 _BLOCK = 256
 # Places in a row's nodes beside those of factor_nodes: B, and its derivative.
@@ -246,3 +248,27 @@ def add_densities(work, pair, chain, n, single):
     for j in range(n):
         nodes[WEIGHT, j] *= nodes[PRIMITIVE, j]
     add_moments(work.row, nodes, work.mills, n, 0.0, single, moments)
+
+
+@njit(**SUMS)
+def add_slopes(row, nodes, mills, n, towards, moments):
+    """Add the weighted nodes' share in sigma_i times the derivatives of sum_j u_j Pr(j is largest):
+    to row 0 of moments in mu_i, to row 1 in sigma_i.  ``towards`` (d,) is u_j / sigma_j.
+
+    After ``evaluate`` of the same nodes, with all h_i kept.
+    """
+    for k in range(n):
+        nodes[DOT, k] = 0.0
+    for i in range(towards.size):
+        for k in range(n):
+            nodes[DOT, k] += towards[i] * mills[i, k]
+    for i in range(towards.size):
+        in_mean = in_deviation = 0.0
+        for k in range(n):
+            h = mills[i, k]
+            x = min(row[X, i] + row[BETA, i] * nodes[OFFSET, k], RATIO_Z_MAX)  # h is 0 from there
+            change = towards[i] * (x + h) - nodes[DOT, k]
+            in_mean += nodes[WEIGHT, k] * h * change
+            in_deviation += nodes[WEIGHT, k] * h * (x * change - towards[i])
+        moments[0, i] += in_mean
+        moments[1, i] += in_deviation
