@@ -282,12 +282,17 @@ class ExactLoss(nn.Module):
         """The losses a trainer steps on with each batch: this one."""
         return (self,)
 
+    @property
+    def current_sigma(self) -> float | Tensor:
+        """The standard deviation that is used now, where the model does not predict one."""
+        return self._now(self.sigma)
+
     def forward(
         self, scores: Tensor, labels: Tensor, sigma: float | Tensor | None = None
     ) -> Tensor:
         """The loss; ``sigma``, where the model predicts it, in place of the module's."""
         if sigma is None:
-            sigma = self._now(self.sigma)
+            sigma = self.current_sigma
         margin = self._now(self.margin)
         return exact_loss(scores, labels, sigma, margin=margin, weight=self.weight, **self.options)
 

@@ -1,0 +1,7 @@
+"""Training: a config, one loop, and a folder for each run."""
+
+from exact_torch.train.config import Config, with_settings
+from exact_torch.train.loop import train
+from exact_torch.train.record import RunError
+
+__all__ = ["Config", "RunError", "train", "with_settings"]

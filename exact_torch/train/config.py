@@ -1,0 +1,216 @@
+"""What a training run is made of: one frozen dataclass, and settings that change it."""
+
+import dataclasses
+import difflib
+import json
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from exact_torch import _arguments
+from mvnorth._arguments import whole_number
+
+__all__ = ["Config", "with_settings"]
+
+
+@dataclass(frozen=True)
+class Config:
+    """A training run.  Two runs with equal configs give equal results.
+
+    Attributes
+    ----------
+    data, data_options : the data set's name and the options of ``data.load``
+    validation : the share of the training set that is held out; at 0 nothing is
+    augment : names of augmentations, in order (``data.augment``)
+    image_size : images are scaled to this, unless None
+    workers : processes that augment; 0 does it in the training process
+    model, model_options : the architecture's name and options (``models.get``)
+    head : "linear", or "predicted": a sigma of its own for each example, for EXACT
+    loss, loss_options : the loss's name and options (``losses.get``).  For "exact", ``sigma`` may
+        also be [start, stop] or [start, stop, steps], log-linear over training, ``margin`` [start,
+        stop], and both the name of a published schedule
+    optimizer, lr, momentum, nesterov, betas, weight_decay, decay : see ``optim.get``
+    rho, eta : ASAM's radius and offset; at rho = 0 there is no ASAM
+    schedule, schedule_options : of the learning rate (``optim.lr_schedule``)
+    gradient : "none", "clip" (to norm ``clip``) or "normalize" (``GradientNormalizer``)
+    ema : decay of an average of the weights, which is then what is evaluated; 0 is off
+    epochs, epoch_steps : number of epochs; steps of an epoch, unless None, when it is one pass
+    batch_size, accumulate : examples of a step over all processes, and in how many parts they are
+        computed; batch losses and EXACT's normalisation are of a part
+    select : which weights are tested, the last or those with the best validation accuracy
+    seed : of weights, order, augmentation and dropout
+    precision : "float32", or autocast to "bfloat16" or "float16"
+    channels_last, compile, deterministic : memory format; torch.compile; deterministic kernels
+    device : "auto", "cpu" or "cuda"
+    checkpoint_steps : a checkpoint after so many steps, beside that of each epoch; 0 is off
+    """
+
+    data: str = "digits"
+    data_options: Mapping[str, Any] = field(default_factory=dict)
+    validation: float = 0.1
+    augment: tuple[str, ...] = ()
+    image_size: int | None = None
+    workers: int = 0
+    model: str = "small_cnn"
+    model_options: Mapping[str, Any] = field(default_factory=dict)
+    head: Literal["linear", "predicted"] = "linear"
+    loss: str = "exact"
+    loss_options: Mapping[str, Any] = field(default_factory=dict)
+    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
+    lr: float = 0.1
+    momentum: float = 0.9
+    nesterov: bool = False
+    betas: tuple[float, ...] = (0.9, 0.999)
+    weight_decay: float = 0.0
+    decay: Literal["all", "weights"] = "all"
+    rho: float = 0.0
+    eta: float = 0.01
+    schedule: Literal["constant", "plateau", "exponential", "multistep", "cosine"] = "constant"
+    schedule_options: Mapping[str, Any] = field(default_factory=dict)
+    gradient: Literal["none", "clip", "normalize"] = "none"
+    clip: float = 1.0
+    ema: float = 0.0
+    epochs: int = 10
+    epoch_steps: int | None = None
+    batch_size: int = 128
+    accumulate: int = 1
+    select: Literal["last", "best"] = "last"
+    seed: int = 0
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    channels_last: bool = False
+    compile: bool = False
+    deterministic: bool = True
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    checkpoint_steps: int = 0
+
+    def __post_init__(self) -> None:
+        for name, hint in _HINTS.items():
+            object.__setattr__(self, name, _typed(name, getattr(self, name), hint))
+        for name in ("epochs", "batch_size", "accumulate"):
+            whole_number(name, getattr(self, name), at_least=1)
+        for name in ("workers", "seed", "checkpoint_steps"):
+            whole_number(name, getattr(self, name), at_least=0)
+        for name in ("image_size", "epoch_steps"):
+            if getattr(self, name) is not None:
+                whole_number(name, getattr(self, name), at_least=1)
+        for name in ("validation", "ema"):
+            _arguments.number(name, getattr(self, name), least=0, below=1)
+        for name in ("weight_decay", "rho", "eta", "momentum"):
+            _arguments.number(name, getattr(self, name), least=0)
+        for name in ("lr", "clip"):
+            _arguments.number(name, getattr(self, name), above=0)
+        if self.batch_size % self.accumulate:
+            raise ValueError(
+                f"batch_size must be a multiple of accumulate={self.accumulate}, "
+                f"got {self.batch_size}"
+            )
+        if self.head == "predicted" and self.loss != "exact":
+            raise ValueError(f'head="predicted" is for loss="exact", got loss={self.loss!r}')
+        if self.select == "best" and self.validation == 0:
+            raise ValueError('select="best" needs a validation set, got validation=0')
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as JSON has them.
+
+        Examples
+        --------
+        >>> from exact_torch.train import Config
+        >>> Config.from_json(Config(augment=("flip",)).to_json()) == Config(augment=("flip",))
+        True
+        """
+        return json.loads(json.dumps(dataclasses.asdict(self)))
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "Config":
+        """The config ``to_json`` was called on."""
+        for name in fields:
+            _known(name)
+        return cls(**fields)
+
+
+def with_settings(config: Config, settings: Iterable[str]) -> Config:
+    """The config with ``key=value`` settings, as a command line has them.
+
+    Parameters
+    ----------
+    config : Config
+    settings : iterable of str
+        Values are JSON, or plain words; those of ``data_options``, ``model_options``,
+        ``loss_options`` and ``schedule_options`` may be set one by one, ``loss_options.margin=5``.
+
+    Returns
+    -------
+    Config
+
+    Examples
+    --------
+    >>> from exact_torch.train import Config, with_settings
+    >>> config = with_settings(Config(), ["lr=0.5", "augment=[\\"flip\\"]", "loss_options.margin=5"])
+    >>> config.lr, config.augment, config.loss_options
+    (0.5, ('flip',), {'margin': 5})
+    >>> with_settings(Config(), ["learning_rate=0.5"])
+    Traceback (most recent call last):
+    ...
+    ValueError: no setting is called 'learning_rate'; did you mean 'nearest'...
+    """
+    changed: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise ValueError(f"a setting must be key=value, got {setting!r}")
+        name, dot, option = key.strip().partition(".")
+        _known(name)
+        value = _parsed(text.strip())
+        if dot:
+            if _HINTS[name] != Mapping[str, Any]:
+                raise ValueError(f"{name} has no options, got the setting {setting!r}")
+            value = {**changed.get(name, getattr(config, name)), option: value}
+        changed[name] = value
+    return dataclasses.replace(config, **changed)
+
+
+def _known(name: str) -> None:
+    if name not in _HINTS:
+        near = difflib.get_close_matches(name, _HINTS, n=1, cutoff=0.0)
+        raise ValueError(
+            f"no setting is called {name!r}; did you mean {near[0]!r}? There are {', '.join(_HINTS)}"
+        )
+
+
+def _parsed(text: str) -> Any:
+    if text.lower() in ("none", "true", "false"):
+        return {"none": None, "true": True, "false": False}[text.lower()]
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def _typed(name: str, value: Any, hint: Any) -> Any:
+    """``value``, if it is of the type the field is declared with; tuples from lists too."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return _arguments.choice(name, value, arguments)
+    if origin is types.UnionType:  # X | None
+        return None if value is None else _typed(name, value, arguments[0])
+    if origin is tuple:
+        if not isinstance(value, (list, tuple)):
+            raise TypeError(f"{name} must be a list, got {value!r}")
+        return tuple(_typed(f"each of {name}", each, arguments[0]) for each in value)
+    if hint == Mapping[str, Any]:
+        if not isinstance(value, Mapping):
+            raise TypeError(f"{name} must be a mapping of options, got {value!r}")
+        return dict(value)
+    if hint is float:
+        return _arguments.number(name, value)
+    if hint is int and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if hint in (str, bool) and isinstance(value, hint):
+        return value
+    wanted = {int: "a whole number", str: "a word", bool: "true or false"}[hint]
+    raise TypeError(f"{name} must be {wanted}, got {value!r}")
+
+
+_HINTS: dict[str, Any] = typing.get_type_hints(Config)

@@ -1,0 +1,233 @@
+"""The loop: from a config to a folder with a trained network, its record and pictures."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from exact_torch import data
+from exact_torch.data import Dataset, Split
+from exact_torch.train import curves, judgement
+from exact_torch.train.config import Config
+from exact_torch.train.distributed import Processes
+from exact_torch.train.evaluate import scores_of
+from exact_torch.train.progress import Progress
+from exact_torch.train.record import Folder, RunError
+from exact_torch.train.training import Training, seed_of
+
+__all__ = ["device_of", "train"]
+
+
+def train(
+    config: Config,
+    out: str | Path,
+    data_dir: str | Path | None = None,
+    *,
+    test: bool = True,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Train a network, or go on where a run in this folder stopped.
+
+    Parameters
+    ----------
+    config : Config
+    out : path
+        The run's folder: a new one, or that of the same config.
+    data_dir : path, optional
+        Where data sets are; see ``data.load``.
+    test : bool
+        Judge the network on the test set in the end.
+    quiet : bool
+        Print nothing.
+
+    Returns
+    -------
+    dict
+        What ``summary.json`` in the folder has.
+
+    Raises
+    ------
+    RunError
+        If the loss is not finite, a file cannot be written, or the folder holds something else.
+    """
+    device = device_of(config)
+    processes = Processes.start(device)
+    try:
+        folder = Folder(Path(out), config, processes.first)
+        finished = folder.summary()
+        if finished is not None:
+            return finished
+        with _deterministic(config.deterministic):
+            training = Training(config, _load(config, data_dir, processes), device, processes)
+            try:
+                seconds = _run(training, folder, quiet or not processes.first)
+            except ArithmeticError as error:
+                raise RunError(
+                    f"{error}. {folder.left()} A smaller lr, or gradient=clip, may help; with "
+                    "another setting the run needs a folder of its own."
+                ) from error
+            return _finish(training, folder, seconds, test)
+    finally:
+        processes.stop()
+
+
+def _run(training: Training, folder: Folder, quiet: bool) -> float:
+    """Train all epochs that are not done; seconds this took, in all processes that did it."""
+    config = training.config
+    state = folder.load("checkpoint.pt", training.device)
+    seconds = 0.0
+    if state is not None:
+        seconds = state.pop("seconds")
+        training.load_state(state)
+    folder.keep_metrics(training.epoch)
+    began = time.monotonic() - seconds
+    progress = Progress(
+        training.steps, training.step, config.epochs, training.batch_size, quiet
+    )
+
+    def save() -> None:
+        folder.save("checkpoint.pt", training.state() | {"seconds": time.monotonic() - began})
+
+    try:
+        while training.epoch < config.epochs:
+            if training.step % training.epoch_steps == 0:
+                training.start_epoch()
+            for inputs, labels in training.batches():
+                training.advance(inputs, labels)
+                ended = training.step % training.epoch_steps == 0
+                if training.step % 10 == 0 or ended:
+                    progress.step(training.step, training.epoch + (not ended), training.measured())
+                if config.checkpoint_steps and not ended:
+                    if training.step % config.checkpoint_steps == 0:
+                        save()
+            measured = {
+                "epoch": training.epoch,
+                "step": training.step,
+                "train": training.measured(),
+                "validation": _validated(training),
+                "lr": training.optimizer.param_groups[0]["lr"],
+                "seconds": time.monotonic() - began,
+            }
+            validation = measured["validation"]
+            if training.finish_epoch(None if validation is None else validation["accuracy"]):
+                folder.save("best.pt", {"network": training.evaluated.state_dict()})
+            folder.add_metrics(measured)
+            progress.epoch(training.step, measured)
+            save()
+    finally:
+        progress.close()
+    return time.monotonic() - began
+
+
+def _validated(training: Training) -> dict[str, float] | None:
+    split = training.dataset.validation
+    if not len(split):
+        return None
+    network, loss = training.evaluated, training.loss
+    scores, sigma = scores_of(network, split, training.device, training.processes)
+    labels = split.labels.to(training.device)
+    deviation = judgement.noise(loss, scores, sigma)
+    torch.manual_seed(seed_of(training.config.seed, 4))
+    with torch.no_grad():
+        value = loss(scores, labels) if sigma is None else loss(scores, labels, sigma)
+    return {
+        "loss": value.item(),
+        "accuracy": (scores.argmax(1) == labels).double().mean().item(),
+        "expected_accuracy": judgement.expected(scores, labels, deviation).item(),
+    }
+
+
+def _finish(training: Training, folder: Folder, seconds: float, test: bool) -> dict[str, Any]:
+    """Test the network that was selected and write what is known of it."""
+    config, dataset, processes = training.config, training.dataset, training.processes
+    network = training.evaluated
+    if config.select == "best":
+        best = folder.load("best.pt", training.device)
+        assert best is not None
+        network.load_state_dict(best["network"])
+
+    def judged(split: Split) -> tuple[Any, dict[str, Any]]:
+        scores, sigma = scores_of(network, split, training.device, processes)
+        deviation = judgement.noise(training.loss, scores, sigma)
+        labels = split.labels.to(training.device)
+        return deviation, judgement.judge(scores, labels, deviation)
+
+    known = dataset.validation if len(dataset.validation) else dataset.train
+    deviation, validation = judged(known)
+    folder.save(
+        "model.pt",
+        {
+            "network": network.state_dict(),
+            "classes": list(dataset.classes),
+            "kind": dataset.kind,
+            "shape": list(dataset.shape),
+            "encoder": None if dataset.encoder is None else dataset.encoder.to_json(),
+            "sigma": _scalar(deviation) if config.head == "linear" else "predicted",
+        },
+    )
+    summary: dict[str, Any] = {
+        "data": dataset.name,
+        "model": config.model,
+        "loss": config.loss,
+        "seed": config.seed,
+        "epochs": config.epochs,
+        "best_epoch": training.best["epoch"],
+        "parameters": sum(each.numel() for each in network.parameters()),
+        "examples": len(dataset.train),
+        "seconds": seconds,
+    }
+    if len(dataset.validation):
+        summary |= {f"validation_{name}": validation[name] for name in _SHORT}
+    if test:
+        _, tested = judged(dataset.test)
+        summary |= {f"test_{name}": value for name, value in tested.items()}
+    if processes.first:
+        curves.draw(folder.metrics(), folder / "curves.png", f"{config.data}, {config.loss}")
+        if test:
+            curves.confusion(summary["test_confusion"], dataset.classes, folder / "confusion.png")
+    folder.save_summary(summary)
+    return summary
+
+
+_SHORT = ("accuracy", "expected_accuracy", "calibration_error")
+
+
+def _load(config: Config, data_dir: str | Path | None, processes: Processes) -> Dataset:
+    """The data set; the first process downloads what is missing, before the others look."""
+    if not processes.first:
+        dist.barrier()
+    dataset = data.load(
+        config.data, data_dir, validation=config.validation, **config.data_options
+    )
+    if processes.first and processes.count > 1:
+        dist.barrier()
+    return dataset
+
+
+def device_of(config: Config) -> torch.device:
+    """Where a config is trained, by this process."""
+    if config.device == "cpu" or not torch.cuda.is_available():
+        if config.device == "cuda":
+            raise RunError("device=cuda was asked for, and torch sees no GPU; device=cpu is slower")
+        return torch.device("cpu")
+    device = torch.device("cuda", Processes.local_rank())
+    torch.cuda.set_device(device)
+    return device
+
+
+@contextmanager
+def _deterministic(wanted: bool) -> Iterator[None]:
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(wanted or before, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+def _scalar(deviation: Any) -> float | None:
+    return None if deviation is None else float(deviation)
