@@ -53,7 +53,9 @@ class Processes:
 
     def wrap(self, network: nn.Module) -> Callable[[Tensor], Tensor]:
         """The network with gradients averaged over processes."""
-        return DistributedDataParallel(network, broadcast_buffers=False) if self.count > 1 else network
+        return (
+            DistributedDataParallel(network, broadcast_buffers=False) if self.count > 1 else network
+        )
 
     def gather(self, own: Tensor) -> Tensor:
         """The parts of all processes, as one batch.

@@ -85,9 +85,7 @@ def _run(training: Training, folder: Folder, quiet: bool) -> float:
         training.load_state(state)
     folder.keep_metrics(training.epoch)
     began = time.monotonic() - seconds
-    progress = Progress(
-        training.steps, training.step, config.epochs, training.batch_size, quiet
-    )
+    progress = Progress(training.steps, training.step, config.epochs, training.batch_size, quiet)
 
     def save() -> None:
         folder.save("checkpoint.pt", training.state() | {"seconds": time.monotonic() - began})
@@ -200,9 +198,7 @@ def _load(config: Config, data_dir: str | Path | None, processes: Processes) -> 
     """The data set; the first process downloads what is missing, before the others look."""
     if not processes.first:
         dist.barrier()
-    dataset = data.load(
-        config.data, data_dir, validation=config.validation, **config.data_options
-    )
+    dataset = data.load(config.data, data_dir, validation=config.validation, **config.data_options)
     if processes.first and processes.count > 1:
         dist.barrier()
     return dataset
