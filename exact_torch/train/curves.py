@@ -44,7 +44,7 @@ def draw(metrics: Measured, path: Path, title: str) -> None:
     right.plot(epochs, [each["lr"] for each in metrics], color="C2", label="learning rate")
     sigma = _series(metrics, "train", "sigma")
     if sigma[0]:
-        right.plot(*sigma, color="C3", label="σ")
+        right.plot(*sigma, color="C3", label="sigma")
     right.set_yscale("log")
     for axis, name in ((left, "loss"), (middle, "accuracy"), (right, "")):
         axis.set(xlabel="epoch", title=name)

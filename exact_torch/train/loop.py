@@ -99,9 +99,9 @@ def _run(training: Training, folder: Folder, quiet: bool) -> float:
                 ended = training.step % training.epoch_steps == 0
                 if training.step % 10 == 0 or ended:
                     progress.step(training.step, training.epoch + (not ended), training.measured())
-                if config.checkpoint_steps and not ended:
-                    if training.step % config.checkpoint_steps == 0:
-                        save()
+                every = config.checkpoint_steps
+                if every and training.step % every == 0 and not ended:
+                    save()
             measured = {
                 "epoch": training.epoch,
                 "step": training.step,

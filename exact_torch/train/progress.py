@@ -37,7 +37,7 @@ class Progress:
         """A step is done."""
         self.bar.set_description(f"epoch {epoch}/{self.epochs}", refresh=False)
         self.bar.set_postfix_str(f"{_text(measured)}, {self.rate(step):.0f} ex/s", refresh=False)
-        self.bar.update()
+        self.bar.update(step - self.bar.n)
 
     def epoch(self, step: int, measured: dict[str, Any]) -> None:
         """An epoch is done."""
@@ -56,7 +56,7 @@ class Progress:
 
 
 def _text(measured: dict[str, float | None]) -> str:
-    names = {"accuracy": "acc", "expected_accuracy": "expected", "sigma": "σ"}
+    names = {"accuracy": "acc", "expected_accuracy": "expected", "gradient_norm": "gradient"}
     shown = {names.get(name, name): value for name, value in measured.items()}
     return ", ".join(f"{name} {value:.4g}" for name, value in shown.items() if value is not None)
 
