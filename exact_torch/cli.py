@@ -166,7 +166,7 @@ def _search(options: argparse.Namespace) -> None:
         config = with_settings(config, options.set)
         best, trials = search(
             config,
-            recipe.search_of(variant),
+            recipe.search.get(variant, {}),
             folder,
             trials=options.trials,
             jobs=options.jobs,

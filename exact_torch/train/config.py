@@ -31,7 +31,8 @@ class Config:
     loss, loss_options : the loss's name and options (``losses.get``).  For "exact", ``sigma`` may
         also be [start, stop] or [start, stop, steps], log-linear over training, ``margin`` [start,
         stop], and both the name of a published schedule
-    optimizer, lr, momentum, nesterov, betas, weight_decay, decay : see ``optim.get``
+    optimizer, lr, weight_decay, decay : see ``optim.get``
+    momentum, nesterov, betas : of "sgd", and of "adam" and "adamw"
     rho, eta : ASAM's radius and offset; at rho = 0 there is no ASAM
     schedule, schedule_options : of the learning rate (``optim.lr_schedule``)
     gradient : "none", "clip" (to norm ``clip``) or "normalize" (``GradientNormalizer``)

@@ -1,0 +1,168 @@
+"""Runs that are killed, and runs of several processes, end as if nothing had happened."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[3]
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MVNORTH_NUM_THREADS": "1"}
+CONFIG = {
+    "data": "digits",
+    "model": "small_cnn",
+    "model_options": {"width": 4},
+    "loss": "exact",
+    "loss_options": {"sigma": [5.0, 0.5], "margin": 2.0, "normalize": True},
+    "gradient": "normalize",
+    "augment": ["affine"],
+    "lr": 0.05,
+    "batch_size": 64,
+    "epochs": 6,
+    "checkpoint_steps": 7,
+}
+
+
+def command(out, config=CONFIG, launcher=()):
+    launch = [sys.executable, *launcher] if launcher else [sys.executable]
+    told = ["-m", "exact_torch", "train", "--config", json.dumps(config), "--out", str(out)]
+    return [*launch, *told]
+
+
+def run(out, config=CONFIG, launcher=(), **more):
+    done = subprocess.run(
+        command(out, config, launcher),
+        cwd=ROOT,
+        env={**os.environ, **ONE_THREAD, **more},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def weights(out):
+    state = torch.load(out / "model.pt", weights_only=True)["network"]
+    return torch.cat([each.double().flatten() for each in state.values()])
+
+
+def measured(out):
+    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    for row in rows:
+        row.pop("seconds")
+    return rows
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    out = tmp_path_factory.mktemp("undisturbed") / "run"
+    run(out)
+    return out
+
+
+def test_killed_at_any_moment(tmp_path, undisturbed):
+    out = tmp_path / "run"
+    kills = 0
+    for moment in (0.2, 0.9, 0.5):  # seconds after the first sign of life
+        before = (out / "metrics.jsonl").stat().st_mtime_ns if out.exists() else 0
+        process = subprocess.Popen(
+            command(out),
+            cwd=ROOT,
+            env={**os.environ, **ONE_THREAD},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        while process.poll() is None:  # keep_metrics writes the file when training begins
+            metrics = out / "metrics.jsonl"
+            if metrics.exists() and metrics.stat().st_mtime_ns > before:
+                break
+            time.sleep(0.02)
+        time.sleep(moment)
+        if process.poll() is None:
+            kills += 1
+        os.killpg(process.pid, signal.SIGKILL) if process.poll() is None else None
+        process.wait()
+        if (out / "summary.json").exists():
+            break
+    assert kills >= 1
+    run(out)
+    assert torch.equal(weights(out), weights(undisturbed))
+    assert measured(out) == measured(undisturbed)
+
+
+def test_two_processes_train_as_one(tmp_path, undisturbed):
+    out = tmp_path / "run"
+    run(out, launcher=("-m", "torch.distributed.run", "--nproc-per-node", "2"))
+    torch.testing.assert_close(weights(out), weights(undisturbed), rtol=1e-3, atol=1e-4)
+    for one, two in zip(measured(undisturbed), measured(out), strict=True):
+        assert one["train"]["loss"] == pytest.approx(two["train"]["loss"], rel=1e-3)
+        assert one["train"]["sigma"] == pytest.approx(two["train"]["sigma"])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"loss": "batch_ce", "loss_options": {}},
+        {"loss": "nce", "loss_options": {"draws": 3}},
+        {"loss": "beta_bernoulli", "loss_options": {"learned": True}},
+        {"head": "predicted", "loss_options": {"sigma": 2.0}},
+        {"rho": 0.5, "accumulate": 2},
+    ],
+    ids=lambda changed: changed.get("loss", changed.get("head", "asam")),
+)
+def test_losses_of_a_batch_in_two_processes(tmp_path, changed):
+    config = CONFIG | {"epochs": 1, "epoch_steps": 4, "gradient": "none"} | changed
+    run(tmp_path / "one", config)
+    run(tmp_path / "two", config, ("-m", "torch.distributed.run", "--nproc-per-node", "2"))
+    torch.testing.assert_close(
+        weights(tmp_path / "two"), weights(tmp_path / "one"), rtol=1e-3, atol=1e-5
+    )
+
+
+def test_a_lost_process_is_replaced(tmp_path, undisturbed):
+    out = tmp_path / "run"
+    launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "2")
+    process = subprocess.Popen(
+        command(out, launcher=launcher),
+        cwd=ROOT,
+        env={**os.environ, **ONE_THREAD},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    while not (out / "checkpoint.pt").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    workers = subprocess.run(
+        ["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=True
+    ).stdout.split()
+    os.kill(int(workers[-1]), signal.SIGKILL)
+    printed, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, printed
+    torch.testing.assert_close(weights(out), weights(undisturbed), rtol=1e-3, atol=1e-4)
+
+
+def test_a_batch_that_cannot_be_shared(tmp_path):
+    done = subprocess.run(
+        command(
+            tmp_path / "run",
+            CONFIG | {"batch_size": 63},
+            ("-m", "torch.distributed.run", "--nproc-per-node", "2"),
+        ),
+        cwd=ROOT,
+        env={**os.environ, **ONE_THREAD},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "multiple of accumulate=1 times the 2 processes" in done.stderr
