@@ -18,20 +18,28 @@ from exact_torch.data.dataset import Dataset, MemorySplit, Split
 from exact_torch.data.digits import load_digits
 from exact_torch.data.download import DataError
 from exact_torch.data.files import data_folder
+from exact_torch.data.image_folder import load_folder
 from exact_torch.data.loader import batches
 from exact_torch.data.mnist import load_fashion_mnist, load_mnist
 from exact_torch.data.svhn import load_svhn
+from exact_torch.data.table import Encoder, Table, encoder_from_json, load_csv, read_csv
+from exact_torch.data.uci import load_uci, uci_names
 
 __all__ = [
     "DataError",
     "Dataset",
+    "Encoder",
     "MemorySplit",
     "Split",
+    "Table",
     "augmentations",
     "batches",
     "compose",
+    "encoder_from_json",
     "load",
     "names",
+    "read_csv",
+    "uci_names",
 ]
 
 _LOADERS: dict[str, Callable[..., Dataset]] = {
@@ -41,6 +49,9 @@ _LOADERS: dict[str, Callable[..., Dataset]] = {
     "svhn": load_svhn,
     "cifar10": load_cifar10,
     "cifar100": load_cifar100,
+    "uci": load_uci,
+    "folder": load_folder,
+    "csv": load_csv,
 }
 
 
