@@ -69,15 +69,16 @@ class Training:
         self._no_sync = getattr(wrapped, "no_sync", nullcontext)
 
         trained = nn.ModuleList([self.network, self.loss])
+        own: dict[str, Any] = {"betas": config.betas}
+        if config.optimizer == "sgd":
+            own = {"momentum": config.momentum, "nesterov": config.nesterov}
         self.optimizer = optim.get(
             config.optimizer,
             trained,
             config.lr,
-            momentum=config.momentum,
-            nesterov=config.nesterov,
-            betas=config.betas,
             weight_decay=config.weight_decay,
             decay=config.decay,
+            **own,
         )
         self.schedule = optim.lr_schedule(
             config.schedule, self.optimizer, config.epochs, **config.schedule_options
@@ -91,7 +92,7 @@ class Training:
         if config.ema:
             average = get_ema_multi_avg_fn(config.ema)
             self.ema = AveragedModel(self.network, multi_avg_fn=average, use_buffers=True)
-        self._transform = augment.compose(config.augment)
+        self._transform = augment.compose(config.augment, dataset.shape[1:])
         self._sums = torch.zeros(len(_MEASURES) + 1, dtype=torch.float64, device=device)
 
     def _plan_steps(self) -> None:
