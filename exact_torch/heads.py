@@ -47,7 +47,8 @@ class GaussianHead(nn.Module):
     in_features : int
         Number of features.
     num_classes : int
-        Number of classes C, at least 2.
+        Number of scores C: as many as classes, or one less where class 0 is a reference with
+        score 0, as in ``models.get("linear", ..., reference=True)``.
     sigma : {"predicted", "scheduled", "fixed"}
         Where sigma comes from: a second, trained output of the features; ``schedule``, moved by
         ``set_progress``; or ``initial`` for ever.
@@ -93,7 +94,7 @@ class GaussianHead(nn.Module):
     ) -> None:
         super().__init__()
         self.in_features = whole_number("in_features", in_features, at_least=1)
-        self.num_classes = whole_number("num_classes", num_classes, at_least=2)
+        self.num_classes = whole_number("num_classes", num_classes, at_least=1)
         self.sigma = _arguments.choice("sigma", sigma, ("predicted", "scheduled", "fixed"))
         _only_for("initial", initial, self.sigma, ("predicted", "fixed"))
         _only_for("sigma_min", sigma_min, self.sigma, ("predicted",))

@@ -280,7 +280,7 @@ def test_says_what_it_is(head):
     ("arguments", "message"),
     [
         ({"in_features": 0}, "in_features must be at least 1, got 0"),
-        ({"num_classes": 1}, "num_classes must be at least 2, got 1"),
+        ({"num_classes": 0}, "num_classes must be at least 1, got 0"),
         ({"sigma": "learned"}, "sigma must be one of 'predicted'.*got 'learned'"),
         ({"sigma": 1.0}, "sigma must be one of .*got 1.0"),
         ({"initial": -1.0}, "initial must be a finite number > 0, got -1.0"),
