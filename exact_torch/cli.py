@@ -5,7 +5,7 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +107,8 @@ def _train(options: argparse.Namespace) -> None:
     if options.threads:
         torch.set_num_threads(options.threads)
     if options.config is not None:
-        name, runs = "config", {"": Config.from_json(json.loads(options.config))}
+        name = "config"
+        runs: Mapping[str, Config] = {"": Config.from_json(json.loads(options.config))}
     else:
         recipe = recipes.get(options.recipe)
         name, runs = recipe.name, recipe.runs

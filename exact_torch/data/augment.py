@@ -19,7 +19,7 @@ from torch import Tensor
 
 from exact_torch._arguments import choice
 
-Size = tuple[int, int]
+Size = tuple[int, ...]
 
 _NAMED: dict[str, Callable[[Any, Any], Any]] = {
     "flip": lambda v2, size: v2.RandomHorizontalFlip(),

@@ -45,26 +45,43 @@ class ImageSplit:
         return len(self.labels)
 
     def inputs(self, indices: Tensor) -> Tensor:
-        batch = np.empty((len(indices), self.size, self.size, 3), np.uint8)
+        batch = torch.empty(len(indices), 3, self.size, self.size, dtype=torch.uint8)
         for place, index in enumerate(indices.tolist()):
-            batch[place] = self._decoded(os.fsdecode(self.paths[index]))
-        return torch.from_numpy(batch).permute(0, 3, 1, 2).contiguous()
+            batch[place] = decoded(os.fsdecode(self.paths[index]), batch.shape[1:], self.resize)
+        return batch
 
-    def _decoded(self, path: str) -> np.ndarray:
-        from PIL import Image, UnidentifiedImageError
 
-        try:
-            with Image.open(path) as image:
-                width, height = image.size
-                side = min(width, height) * self.size / self.resize
-                left, top = (width - side) / 2, (height - side) / 2
-                box = (left, top, left + side, top + side)
-                square = image.convert("RGB").resize(
-                    (self.size, self.size), Image.Resampling.BILINEAR, box
-                )
-                return np.asarray(square)
-        except (OSError, SyntaxError, ValueError, UnidentifiedImageError) as error:
-            raise DataError(f"{path} is not an image that can be read: {error}") from error
+def decoded(path: str | Path, shape: Sequence[int], resize: int | None = None) -> Tensor:
+    """An image file as (C, H, W) uint8, grey for C = 1 and RGB for C = 3.
+
+    The shorter side is brought to ``resize``, or as near to the shape as its proportions allow,
+    and the centre of the shape's size is cut out.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    channels, height, width = shape
+    try:
+        with Image.open(path) as image:
+            scale = min(image.width / width, image.height / height)
+            if resize is not None:
+                scale = min(image.width, image.height) / resize
+            left, top = (image.width - width * scale) / 2, (image.height - height * scale) / 2
+            box = (left, top, left + width * scale, top + height * scale)
+            colours = image.convert("L" if channels == 1 else "RGB")
+            array = np.asarray(colours.resize((width, height), Image.Resampling.BILINEAR, box))
+    except (OSError, SyntaxError, ValueError, UnidentifiedImageError) as error:
+        raise DataError(f"{path} is not an image that can be read: {error}") from error
+    return torch.from_numpy(array.copy()).view(height, width, channels).permute(2, 0, 1)
+
+
+def images_below(root: Path) -> list[str]:
+    """All image files in a folder and the folders in it, sorted."""
+    return sorted(
+        os.path.join(place, file)
+        for place, _, names in os.walk(root)
+        for file in names
+        if file.lower().endswith(_SUFFIXES)
+    )
 
 
 def load_folder(
@@ -141,12 +158,7 @@ def _listed(root: Path, classes: Sequence[str]) -> tuple[np.ndarray, Tensor]:
     files: list[bytes] = []
     labels: list[int] = []
     for label, name in enumerate(classes):
-        images = sorted(
-            os.path.join(place, file)
-            for place, _, names in os.walk(root / name)
-            for file in names
-            if file.lower().endswith(_SUFFIXES)
-        )
+        images = images_below(root / name)
         files += map(os.fsencode, images)
         labels += [label] * len(images)
     if not files:

@@ -34,7 +34,7 @@ def examples(trained: Trained, paths: Sequence[str | Path]) -> Iterator[tuple[li
             inputs = _array(path, trained.shape)
             yield from _cut([f"{path}[{number}]" for number in range(len(inputs))], inputs)
         elif trained.kind == "images":
-            yield from _images(trained, images_below(path) if path.is_dir() else [path])
+            yield from _images(trained, images_below(path) if path.is_dir() else [str(path)])
         elif trained.encoder is None:
             raise DataError(f"{path}: a network trained on {trained.config.data} takes .npy arrays")
         else:
@@ -49,11 +49,11 @@ def _cut(names: list[str], inputs: Tensor) -> Iterator[tuple[list[str], Tensor]]
         yield names[begin : begin + _BATCH], inputs[begin : begin + _BATCH]
 
 
-def _images(trained: Trained, files: Sequence[Path]) -> Iterator[tuple[list[str], Tensor]]:
+def _images(trained: Trained, files: Sequence[str]) -> Iterator[tuple[list[str], Tensor]]:
     resize = trained.config.data_options.get("resize")
     for begin in range(0, len(files), _BATCH):
         part = files[begin : begin + _BATCH]
-        yield list(map(str, part)), torch.stack([decoded(p, trained.shape, resize) for p in part])
+        yield list(part), torch.stack([decoded(each, trained.shape, resize) for each in part])
 
 
 def _array(path: Path, shape: tuple[int, ...]) -> Tensor:

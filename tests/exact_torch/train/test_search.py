@@ -54,7 +54,7 @@ def test_the_best_trial_is_found_and_none_repeated(tmp_path, monkeypatch):
 
 def test_trials_that_fail_are_told_and_left_out(tmp_path):
     grid = {"loss_options.reduction": ["never"]}
-    with pytest.raises(RunError, match="all 1 trials failed.*reduction"):
+    with pytest.raises(RunError, match=r"all 1 trials failed.*reduction"):
         search(TINY, grid, tmp_path / "search", trials=1)
 
 
