@@ -56,23 +56,20 @@ def train(
     """
     device = device_of(config)
     processes = Processes.start(device)
-    try:
-        folder = Folder(Path(out), config, processes.first)
-        finished = folder.summary()
-        if finished is not None:
-            return finished
-        with _deterministic(config.deterministic):
-            training = Training(config, _load(config, data_dir, processes), device, processes)
-            try:
-                seconds = _run(training, folder, quiet or not processes.first)
-            except ArithmeticError as error:
-                raise RunError(
-                    f"{error}. {folder.left()} A smaller lr, or gradient=clip, may help; with "
-                    "another setting the run needs a folder of its own."
-                ) from error
-            return _finish(training, folder, seconds, test)
-    finally:
-        processes.stop()
+    folder = Folder(Path(out), config, processes.first)
+    finished = folder.summary()
+    if finished is not None:
+        return finished
+    with _deterministic(config.deterministic and device.type == "cuda"):
+        training = Training(config, _load(config, data_dir, processes), device, processes)
+        try:
+            seconds = _run(training, folder, quiet or not processes.first)
+        except ArithmeticError as error:
+            raise RunError(
+                f"{error}. {folder.left()} A smaller lr, or gradient=clip, may help; with "
+                "another setting the run needs a folder of its own."
+            ) from error
+        return _finish(training, folder, seconds, test)
 
 
 def _run(training: Training, folder: Folder, quiet: bool) -> float:
@@ -218,11 +215,13 @@ def device_of(config: Config) -> torch.device:
 @contextmanager
 def _deterministic(wanted: bool) -> Iterator[None]:
     before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(wanted or before, warn_only=True)
+    if wanted:
+        torch.use_deterministic_algorithms(True, warn_only=True)
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before)
+        if wanted:
+            torch.use_deterministic_algorithms(before)
 
 
 def _scalar(deviation: Any) -> float | None:

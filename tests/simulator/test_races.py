@@ -16,6 +16,8 @@ from mvnorth._cuda.structured import StructuredSums
 from mvnorth._cuda.structured_pathwise import StructuredPathwiseSums
 from mvnorth._methods.structured import System
 
+pytestmark = pytest.mark.slow
+
 
 @cuda.jit
 def _neighbours(first, second, apart, out):
