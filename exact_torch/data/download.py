@@ -24,7 +24,7 @@ _BLOCK = 1 << 16
 _TIMEOUT = 30.0  # seconds without a byte
 
 
-class DataError(Exception):
+class DataError(RuntimeError):
     """A file of a data set is missing, damaged or not what it should be; the message says which."""
 
 
