@@ -90,17 +90,7 @@ def exact_loss(
     tensor([[-0.1901,  0.0950,  0.0950],
             [ 0.4231,  0.4231, -0.8463]])
     """
-    _arguments.choice("objective", objective, ("nll", "error"))
-    _arguments.choice("method", method, ("quadrature", "genz"))
-    _arguments.reduction(reduction)
-    _arguments.number("label_smoothing", label_smoothing, least=0, most=1)
-    whole_number("n", n, at_least=1)
-    if margin is not None:
-        _arguments.number("margin", margin, least=0)
-    if truncate is not None:
-        whole_number("truncate", truncate, at_least=1)
-    if label_smoothing and truncate is not None:
-        raise ValueError("label_smoothing counts all classes, but truncate leaves some out")
+    _check_options(objective, margin, truncate, method, n, label_smoothing, reduction)
     _checks.scores_and_labels(scores, labels, ignore_index)
     _checks.class_weights(weight, scores)
     scores, deviations = _prepared(scores, sigma)
@@ -252,7 +242,7 @@ class ExactLoss(nn.Module):
         super().__init__()
         self.register_buffer("weight", weight)
         self.sigma, self.margin = sigma, margin
-        self.progress = 0.0
+        self._sigma_now = torch.ones((), dtype=torch.float64, device="cpu")
         self.options: dict[str, Any] = {
             "objective": objective,
             "normalize": normalize,
@@ -263,19 +253,24 @@ class ExactLoss(nn.Module):
             "label_smoothing": label_smoothing,
             "reduction": reduction,
         }
-        classes = 2 if weight is None else max(2, len(weight))
-        one = 1.0 if isinstance(sigma, Tensor) else None
-        self(torch.zeros(1, classes), torch.zeros(1, dtype=torch.int64), one)  # checks the options
+        self.set_progress(0.0)
+        if not isinstance(sigma, Tensor):
+            _arguments.number("sigma", self._now(sigma), above=0)
+        _check_options(objective, self._margin_now, truncate, method, n, label_smoothing, reduction)
 
     def set_progress(self, progress: float) -> None:
         """Say how much of training is done, from 0 to 1, for schedules."""
         self.progress = _arguments.progress(progress)
+        # A compiled graph cannot follow a number without being compiled for each of its values.
+        self._margin_now = self._now(self.margin)
+        if _is_schedule(self.sigma):
+            self._sigma_now.fill_(self._now(self.sigma))
 
     def get_extra_state(self) -> float:
         return self.progress
 
     def set_extra_state(self, state: float) -> None:
-        self.progress = state
+        self.set_progress(state)
 
     @property
     def phases(self) -> tuple[nn.Module, ...]:
@@ -286,18 +281,45 @@ class ExactLoss(nn.Module):
         self, scores: Tensor, labels: Tensor, sigma: float | Tensor | None = None
     ) -> Tensor:
         """The loss; ``sigma``, where the model predicts it, in place of the module's."""
+        compiled = torch.compiler.is_compiling()
         if sigma is None:
-            sigma = self._now(self.sigma)
-        margin = self._now(self.margin)
+            steady = compiled and _is_schedule(self.sigma)
+            sigma = self._sigma_now if steady else self._now(self.sigma)
+        margin = self._margin_now if compiled else self._now(self.margin)
         return exact_loss(scores, labels, sigma, margin=margin, weight=self.weight, **self.options)
 
     def _now(self, value: Any) -> Any:
-        is_schedule = callable(value) and not isinstance(value, Tensor)
-        return value(self.progress) if is_schedule else value
+        return value(self.progress) if _is_schedule(value) else value
 
     def extra_repr(self) -> str:
         shown = {"sigma": self.sigma, "margin": self.margin} | self.options
         return ", ".join(f"{name}={value!r}" for name, value in shown.items())
+
+
+def _is_schedule(value: Any) -> bool:
+    return callable(value) and not isinstance(value, Tensor)
+
+
+def _check_options(
+    objective: str,
+    margin: float | None,
+    truncate: int | None,
+    method: str,
+    n: int,
+    label_smoothing: float,
+    reduction: str,
+) -> None:
+    _arguments.choice("objective", objective, ("nll", "error"))
+    _arguments.choice("method", method, ("quadrature", "genz"))
+    _arguments.reduction(reduction)
+    _arguments.number("label_smoothing", label_smoothing, least=0, most=1)
+    whole_number("n", n, at_least=1)
+    if margin is not None:
+        _arguments.number("margin", margin, least=0)
+    if truncate is not None:
+        whole_number("truncate", truncate, at_least=1)
+    if label_smoothing and truncate is not None:
+        raise ValueError("label_smoothing counts all classes, but truncate leaves some out")
 
 
 def _prepared(scores: Tensor, sigma: float | Tensor) -> tuple[Tensor, Tensor]:

@@ -240,3 +240,11 @@ def test_module_refuses_wrong_options_at_once():
         ExactLoss(sigma=-1.0)
     with pytest.raises(ValueError, match="progress"):
         ExactLoss().set_progress(1.5)
+
+
+def test_module_is_made_without_computing():
+    weight = torch.ones(5, device="meta")  # a device that nothing can be computed on
+    assert ExactLoss(weight=weight).weight is weight
+    state = torch.random.get_rng_state()
+    ExactLoss(method="genz")
+    assert torch.equal(torch.random.get_rng_state(), state)

@@ -7,7 +7,16 @@ import torch
 from exact_batches import SIGMA_SHAPES, batch, deviations, loss_and_gradient, per_entry
 from torch.autograd import gradcheck, gradgradcheck
 
-from exact_torch import _argmax, _ops, argmax_probs, exact_loss, expected_topk_accuracy
+from exact_torch import (
+    ExactLoss,
+    MarginSchedule,
+    SigmaSchedule,
+    _argmax,
+    _ops,
+    argmax_probs,
+    exact_loss,
+    expected_topk_accuracy,
+)
 
 CASES = [
     {},
@@ -103,6 +112,30 @@ def test_compiled_whole():
     plain = torch.compile(exact_loss, fullgraph=True, backend="aot_eager")
     with pytest.raises(ValueError, match=r"labels\[0\] = 9 is not a class"):
         plain(scores, torch.full((4,), 9), sigma)
+
+
+def test_compiled_once_for_a_schedule():
+    scores, labels = batch()
+    loss = ExactLoss(SigmaSchedule(10.0, 0.1), margin=MarginSchedule(0.5))
+    seen = []
+
+    def backend(graph, example):
+        seen.append(graph)
+        return graph
+
+    compiled = torch.compile(loss, fullgraph=True, backend=backend)
+    for step in range(4):
+        loss.set_progress(step / 4)
+        torch.testing.assert_close(compiled(scores, labels), loss(scores, labels))
+    assert len(seen) == 1
+
+
+def test_compiled_with_a_number_that_changes():
+    scores, labels = batch()
+    compiled = torch.compile(exact_loss, fullgraph=True, backend="eager")
+    for sigma in (1.0, 2.0, 3.0):
+        found = compiled(scores, labels, sigma, margin=1.0 / sigma)
+        torch.testing.assert_close(found, exact_loss(scores, labels, sigma, margin=1.0 / sigma))
 
 
 @pytest.mark.parametrize(
