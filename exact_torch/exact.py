@@ -65,7 +65,7 @@ def exact_loss(
     n : int
         Points of "genz".
     weight : Tensor (C,), optional
-        Of classes; the mean is a weighted one.
+        Of classes, >= 0; the mean is a weighted one.
     ignore_index : int
         Label of examples that do not count. Without any that does the mean is 0.
     label_smoothing : float
@@ -94,6 +94,7 @@ def exact_loss(
     _checks.scores_and_labels(scores, labels, ignore_index)
     _checks.class_weights(weight, scores)
     scores, deviations = _prepared(scores, sigma)
+    labels = labels.long()
     counts = labels != ignore_index
     own = torch.where(counts, labels, 0)
     if normalize:
@@ -187,6 +188,7 @@ def argmax_probs(scores: Tensor, sigma: float | Tensor = 1.0) -> Tensor:
     Parameters
     ----------
     scores : Tensor (B, C)
+        Below infinity, and in no row minus infinity alone.
     sigma : as in ``exact_loss``
 
     Returns
@@ -202,6 +204,7 @@ def argmax_probs(scores: Tensor, sigma: float | Tensor = 1.0) -> Tensor:
     tensor([[0.6337, 0.1831, 0.1831]])
     """
     _checks.scores_only(scores)
+    _checks.someone_wins(scores)
     scores, deviations = _prepared(scores, sigma)
     return argmax_probabilities(scores, deviations)
 

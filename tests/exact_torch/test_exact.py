@@ -194,6 +194,23 @@ def test_reductions_and_ignored_labels():
     assert exact_loss(scores, torch.full((4,), -100)).item() == 0.0
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32], ids=str)
+def test_labels_of_any_integer_type(dtype):
+    scores, labels = batch()
+    options = {"weight": torch.arange(1.0, 6.0), "truncate": 2}
+    found = exact_loss(scores, labels.to(dtype), **options)
+    torch.testing.assert_close(found, exact_loss(scores, labels, **options))
+
+
+def test_small_labels_are_not_taken_for_ignored_ones():
+    scores, _ = batch(1, 200)
+    label = torch.tensor([156])  # -100 in eight bits
+    found = exact_loss(scores, label.to(torch.uint8))
+    torch.testing.assert_close(found, exact_loss(scores, label))
+    with pytest.raises(ValueError, match=r"labels\[0\] = 156"):
+        exact_loss(scores[:, :5], label.to(torch.uint8))
+
+
 def test_relabelling_changes_nothing():
     scores, labels = batch()
     sigma = deviations((1, 5))

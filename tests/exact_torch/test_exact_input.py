@@ -2,11 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from exact_batches import batch
 
-from exact_torch import exact_loss
+from exact_torch import argmax_probs, exact_loss
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,12 @@ from exact_torch import exact_loss
         ({"label_smoothing": 1.5}, ValueError, "label_smoothing must be"),
         ({"label_smoothing": 0.1, "truncate": 2}, ValueError, "truncate leaves some out"),
         ({"weight": torch.ones(4)}, ValueError, r"weight must be \(5,\)"),
+        ({"weight": -torch.ones(5)}, ValueError, "weight must be >= 0"),
+        ({"weight": torch.full((5,), math.inf)}, ValueError, "weight must be >= 0 and finite"),
+        ({"weight": torch.ones(5, device="meta")}, ValueError, "weight is on meta"),
+        ({"weight": [1.0] * 5}, TypeError, "weight must be a torch.Tensor, got list"),
+        ({"labels": [0, 1, 2, 3]}, TypeError, "labels must be a torch.Tensor, got list"),
+        ({"scores": np.zeros((4, 5))}, TypeError, "scores must be a torch.Tensor, got ndarray"),
     ],
     ids=str,
 )
@@ -49,3 +56,9 @@ def test_one_deviation_an_example_or_a_class():
     scores, _ = batch(5, 5)
     with pytest.raises(ValueError, match=r"give \(B, 1\) or \(1, C\)"):
         exact_loss(scores, torch.arange(5), torch.ones(5))
+
+
+@pytest.mark.parametrize("row", [[math.nan, 0.0], [math.inf, 0.0], [-math.inf, -math.inf]], ids=str)
+def test_someone_must_win(row):
+    with pytest.raises(ValueError, match="scores must not contain NaN or infinity"):
+        argmax_probs(torch.tensor([[0.0, 0.0], row]))
