@@ -109,7 +109,7 @@ def exact_loss(
     values = -log_prob if objective == "nll" else -torch.expm1(log_prob)
     own_weight = None if weight is None else weight.to(scores.dtype)[own]
     if own_weight is not None:
-        values = values * own_weight
+        values = _weighted(values, own_weight)
     if label_smoothing:
         rest = _evenly(objective, scores, deviations, differentiable, margin, points, weight)
         values = (1.0 - label_smoothing) * values + label_smoothing * rest
@@ -351,16 +351,20 @@ def _normalized(scores: Tensor, counts: Tensor) -> Tensor:
     """Scores without their mean and in units of their deviation, of those that are finite."""
     counts = counts[:, None] & torch.isfinite(scores)
     size = counts.sum()
-    known = torch.where(counts, scores, 0.0)
-    mean = known.sum() / size.clamp(min=1)
-    variance = torch.where(counts, known - mean, 0.0).square().sum() / (size - 1).clamp(min=1)
-    return (scores - mean) * torch.where(variance > 0.0, variance, 1.0).rsqrt()
+    mean = torch.where(counts, scores, 0.0).sum() / size.clamp(min=1)
+    centred = torch.where(counts, scores - mean, 0.0)
+    variance = centred.square().sum() / (size - 1).clamp(min=1)
+    scale = torch.where(variance > 0.0, variance, 1.0).rsqrt()
+    # Scores left out have no gradient; as a product, infinity times 0, it would be NaN.
+    return torch.where(counts, centred * scale, scores.detach())
 
 
 def _hardest(scores: Tensor, sigma: Tensor, labels: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Scores and deviations of the label, then of its ``count`` strongest competitors."""
     own = labels[:, None]
-    others = scores.detach().scatter(1, own, -math.inf).topk(count, dim=1).indices
+    floor = torch.finfo(scores.dtype).min  # masked competitors still come before the label itself
+    ranked = scores.detach().clamp(min=floor).scatter(1, own, -math.inf)
+    others = ranked.topk(count, dim=1).indices
     kept = torch.cat([own, others], dim=1)
     if sigma.shape[1] > 1:
         sigma = sigma.expand(scores.shape).gather(1, kept)
@@ -383,4 +387,9 @@ def _evenly(
     log_prob = _log_accuracy(*every_label(scores, sigma), in_sigma, margin, 1, points)
     log_prob = log_prob.view(rows, classes)
     values = -log_prob if objective == "nll" else -torch.expm1(log_prob)
-    return (values if weight is None else values * weight.to(values.dtype)).mean(1)
+    return (values if weight is None else _weighted(values, weight.to(values.dtype))).mean(1)
+
+
+def _weighted(values: Tensor, weight: Tensor) -> Tensor:
+    """Values times weights; what has no weight may be infinite."""
+    return torch.where(weight > 0.0, values * weight, 0.0)

@@ -226,6 +226,8 @@ def test_no_rows():
     assert exact_loss(scores, labels, reduction="none").shape == (0,)
     exact_loss(scores, labels).backward()
     assert argmax_probs(scores).shape == (0, 5)
+    sigma = torch.ones(0, 5)
+    assert exact_loss(scores, labels, sigma, method="genz", reduction="none").shape == (0,)
 
 
 # The module

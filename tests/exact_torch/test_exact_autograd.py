@@ -92,6 +92,19 @@ def test_function_transforms():
     torch.testing.assert_close(jacobian, jacobian.mT)  # who gains is who the other loses to
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_hessians_of_many_deviations():
+    scores, _ = batch(1)
+    label = torch.tensor([1])
+
+    def hessian(sigma):
+        return torch.func.jacrev(torch.func.jacrev(lambda s: exact_loss(s, label, sigma)))(scores)
+
+    sigma = deviations((2, 1, 1))
+    found = torch.func.vmap(hessian)(sigma)
+    torch.testing.assert_close(found, torch.stack([hessian(each) for each in sigma]))
+
+
 def test_compiled_whole():
     scores, labels = batch()
     sigma = deviations((4, 1))
@@ -168,6 +181,18 @@ def test_half_precision_and_autocast_are_computed_in_single():
     assert loss.dtype == torch.float32
     loss.backward()
     assert torch.isfinite(layer.weight.grad).all()
+
+
+@pytest.mark.parametrize("shape", [(), (4, 1), (1, 5)], ids=str)
+def test_derivatives_in_sigma_are_single_under_autocast(shape):
+    scores, labels = batch(dtype=torch.float32)
+    slopes = []
+    for enabled in (False, True):
+        sigma = deviations(shape, torch.float32).requires_grad_()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            exact_loss(scores, labels, sigma).backward()
+        slopes.append(sigma.grad)
+    torch.testing.assert_close(*slopes)
 
 
 @pytest.mark.parametrize("options", [{}, {"margin": 0.5}], ids=str)
