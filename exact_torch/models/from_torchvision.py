@@ -33,6 +33,7 @@ def from_torchvision(
     head: Callable[[int, int], nn.Module] | None,
     *,
     stem: str = "large",
+    dropout: float = 0.0,
 ) -> nn.Module:
     """torchvision's ``name``.
 
@@ -49,6 +50,8 @@ def from_torchvision(
     stem : {"large", "small"}
         For ResNets, ResNeXts and wide ResNets: "large" is torchvision's 7 x 7 convolution with
         stride 2 and max pooling; "small", for 32 x 32, a 3 x 3 convolution that keeps the size.
+    dropout : float
+        Probability with which inputs of the last layer are left out, beside torchvision's own.
 
     Examples
     --------
@@ -79,9 +82,11 @@ def from_torchvision(
     if input_shape[0] != 3:
         where, first = next(each for each in model.named_modules() if _is(each[1], nn.Conv2d))
         _replace(model, where, _convolution(first, input_shape[0]))
-    if head is not None:
+    if head is not None or dropout:
         where, last = [each for each in model.named_modules() if _is(each[1], nn.Linear)][-1]
-        _replace(model, where, head(last.in_features, num_classes))
+        made = last if head is None else head(last.in_features, num_classes)
+        share = _arguments.number("dropout", dropout, least=0, below=1)
+        _replace(model, where, nn.Sequential(nn.Dropout(share), made) if share else made)
     return model
 
 
