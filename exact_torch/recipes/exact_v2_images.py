@@ -6,8 +6,8 @@ with momentum 0.9 and a learning rate that falls exponentially to 1e-4, Adam wit
 radius 2; margin, last variance and learning rate of each set; translations and rotations of MNIST;
 SGD only for ImageNet; five seeds.  Ours: augmentation of the other sets, which is that of the
 first version (ImageNet: crops and flips), the same learning rate for all losses, and nothing held
-out.  ImageNet is a folder of images, ``imagenet`` in the folder of data sets unless
-``data_options.path`` says otherwise.
+out.  ImageNet is a folder of images, ``imagenet`` where you are unless ``data_options.path`` says
+otherwise.
 
 The small twin: one file of CIFAR-10 and MNIST, ``small_cnn``, few epochs, lr 0.1, two seeds.
 """
@@ -30,7 +30,7 @@ LOSSES = {
     "exact": "exact",
 }
 OPTIONS = {"beta_bernoulli": {"learned": True}}
-IMAGENET = {"path": "imagenet", "size": 224}
+IMAGENET = {"path": "imagenet", "size": 224, "resize": 256, "train_size": 320}
 
 _BASE = Config(
     validation=0.0,

@@ -6,8 +6,8 @@ by 10 after 120, 160 and 200 of 240 epochs (CINIC-10: 30 and 60 of 90); crops an
 CINIC-10 rotations where a network has more than a million parameters; four seeds (CINIC-10:
 three).  Ours: batches of 128; torchvision's ShuffleNetV2, on images scaled to 128 so that its maps
 have the size they have in networks made for 32 x 32.  CINIC-10 is a folder of images, ``cinic10``
-in the folder of data sets unless ``data_options.path`` says otherwise; its training part is to
-hold the published training and validation images, 180,000.
+where you are unless ``data_options.path`` says otherwise; its training part is to hold the
+published training and validation images, 180,000.
 
 The small twin: one file of CIFAR-10, ``small_cnn`` and ``resnet20``, 12 epochs, the rate divided
 after 6, 8 and 10.
@@ -56,9 +56,7 @@ CINIC10 = replace(
     BASE, data="folder", data_options={"path": "cinic10", "size": 32}, **falling(90, 30, 60)
 )
 ROTATED = replace(CINIC10, augment=("flip", "crop", "rotate"))
-SMALL_BASE = replace(
-    BASE, data="cifar10", data_options={"batches": [1]}, **falling(12, 6, 8, 10)
-)
+SMALL_BASE = replace(BASE, data="cifar10", data_options={"batches": [1]}, **falling(12, 6, 8, 10))
 
 RUNS = {}
 for _model, _options in MODELS.items():

@@ -4,8 +4,8 @@ Battash, Wolf, Hazan, Mixing between the cross entropy and the expectation loss 
 Published: the networks, 90 epochs, a learning rate of 0.1 divided by 10 after 30 and 60, random
 crops of 224 x 224 and flips, all else as PyTorch's ImageNet example has it (SGD with momentum 0.9,
 weight decay 1e-4, batches of 256), two seeds.  Ours: "ShuffleNet" is ShuffleNetV2 at width 1.
-ImageNet is a folder of images, ``imagenet`` in the folder of data sets unless
-``data_options.path`` says otherwise.
+ImageNet is a folder of images, ``imagenet`` where you are unless ``data_options.path`` says
+otherwise.
 
 The small twin: MNIST, ``small_cnn``, 6 epochs, the rate divided after 2 and 4.
 """
@@ -27,7 +27,7 @@ MODELS = (
 IMAGENET = replace(
     BASE,
     data="folder",
-    data_options={"path": "imagenet", "size": 224},
+    data_options={"path": "imagenet", "size": 224, "resize": 256, "train_size": 320},
     augment=("resized_crop", "flip"),
     batch_size=256,
     **falling(90, 30, 60),

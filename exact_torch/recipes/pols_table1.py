@@ -5,7 +5,8 @@ section 6.1.  Published: the networks, 10^5 steps (ImageNet: Inception-v3, 6 10^
 rate of 1, 0.1, 0.01 and 0.001 that is best on validation.  Ours: a tenth is held out; SGD with
 momentum 0.9, a constant rate and batches of 128 (ImageNet: 32, a rate from 0.045 to 1e-4, where
 the paper takes what the public Inception code does); the losses' own parameters, which are the
-defaults here.
+defaults here.  ImageNet is a folder of images, ``imagenet`` where you are unless
+``data_options.path`` says otherwise.
 
 The small twin: MNIST and one file of CIFAR-10, 2,000 and 1,000 steps, the networks at a fifth and
 an eighth of their width.  It searches the same rates.
@@ -22,7 +23,7 @@ _MODELS = {"mnist": "mlp500", "svhn": "cnn6", "cifar10": "cnn6", "cifar100": "cn
 _BASE = Config(epochs=100, epoch_steps=1000, batch_size=128)
 _INCEPTION = Config(
     data="folder",
-    data_options={"path": "imagenet", "size": 299},
+    data_options={"path": "imagenet", "size": 299, "resize": 342, "train_size": 342},
     augment=("resized_crop", "flip"),
     model="inception_v3",
     lr=0.045,
