@@ -157,10 +157,14 @@ def _recipe(name: str, module: ModuleType, attribute: str) -> Recipe:
         raise ValueError(f"recipe {name} must have {attribute}, configs by name, got {runs!r}")
     for variant, config in runs.items():
         if not isinstance(variant, str) or not isinstance(config, Config):
-            raise TypeError(f"{attribute} of recipe {name} must map names to Configs, got {config!r}")
+            raise TypeError(
+                f"{attribute} of recipe {name} must map names to Configs, got {config!r}"
+            )
     search = getattr(module, "SEARCH", {})
+    if not isinstance(search, Mapping):
+        raise TypeError(f"SEARCH of recipe {name} must map settings to values, got {search!r}")
     if not all(isinstance(values, Mapping) for values in search.values()):
-        search = {variant: search for variant in runs}  # the same for all
+        search = dict.fromkeys(runs, search)  # the same for all
     search = {variant: grid for variant, grid in search.items() if variant in runs}
     seeds = whole_number("SEEDS", getattr(module, "SEEDS", 1), at_least=1)
     doc = (module.__doc__ or "").strip().partition("\n")[0]

@@ -34,9 +34,7 @@ def on(config: Config, data: str) -> Config:
 
 
 RUNS = {
-    f"{data}-{model}-{name}": replace(
-        on(BASE, data), model=model, image_size=size, **loss
-    )
+    f"{data}-{model}-{name}": replace(on(BASE, data), model=model, image_size=size, **loss)
     for data in EPOCHS
     for model, size in _SIZES.items()
     for name, loss in LOSSES.items()

@@ -56,9 +56,7 @@ CINIC10 = replace(
     BASE, data="folder", data_options={"path": "cinic10", "size": 32}, **falling(90, 30, 60)
 )
 ROTATED = replace(CINIC10, augment=("flip", "crop", "rotate"))
-SMALL_BASE = replace(
-    BASE, data="cifar10", data_options={"batches": [1]}, **falling(12, 6, 8, 10)
-)
+SMALL_BASE = replace(BASE, data="cifar10", data_options={"batches": [1]}, **falling(12, 6, 8, 10))
 
 RUNS = {}
 for _model, _options in MODELS.items():

@@ -17,7 +17,7 @@ from exact_torch.train.config import Config
 
 SEEDS = 2
 SEARCH = {"lr": (0.01, 0.005, 0.001)}
-SETS = """
+_NAMES = """
 abalone acute-inflammation acute-nephritis adult annealing arrhythmia audiology-std
 balance-scale balloons bank blood breast-cancer breast-cancer-wisc breast-cancer-wisc-diag
 breast-cancer-wisc-prog breast-tissue car cardiotocography-10clases cardiotocography-3clases
@@ -37,7 +37,8 @@ spectf statlog-australian-credit statlog-german-credit statlog-heart statlog-ima
 statlog-landsat statlog-shuttle statlog-vehicle steel-plates synthetic-control teaching
 thyroid tic-tac-toe titanic trains twonorm vertebral-column-2clases vertebral-column-3clases
 wall-following waveform waveform-noise wine wine-quality-red wine-quality-white yeast zoo
-""".split()
+"""
+SETS = tuple(_NAMES.split())
 _LOSSES: dict[str, dict[str, Any]] = mixing_table1.LOSSES | {
     "el": {"loss": "expectation"},
     "focal": {"loss": "focal", "loss_options": {"gamma": 2.0}},

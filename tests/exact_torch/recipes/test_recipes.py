@@ -42,7 +42,7 @@ def test_each_table_and_figure_of_the_papers_has_a_recipe_and_a_twin():
 def test_names_lead_to_their_runs(name):
     whole = recipe(name)
     assert whole.name == name
-    assert whole.doc.endswith((".", ":")) or len(whole.doc) > 20
+    assert whole.doc.endswith(".")
     assert set(whole.search) <= set(whole.runs)
     each = recipes.variants(name)
     assert len(each) == len(whole.runs)
@@ -66,11 +66,14 @@ def test_losses_and_schedules_of_every_run_can_be_made(name):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_value_of_a_search_is_a_setting(name):
-    for twin in (name, f"{name}-small"):
-        for variant, grid in recipe(twin).search.items():
-            for setting, values in grid.items():
-                for value in values:
-                    loss_of(with_settings(recipe(twin).runs[variant], [f"{setting}={value}"]))
+    distinct = {}
+    for twin in (recipe(name), recipe(f"{name}-small")):
+        for variant, grid in twin.search.items():
+            distinct[repr((twin.runs[variant].loss, grid))] = twin.runs[variant], grid
+    for config, grid in distinct.values():
+        for setting, values in grid.items():
+            for value in values:
+                loss_of(with_settings(config, [f"{setting}={value}"]))
 
 
 SHAPES = {"digits": (1, 8, 8), "mnist": (1, 28, 28)}
@@ -89,8 +92,7 @@ def test_networks_of_all_runs_can_be_made_and_take_their_images():
     for name in recipes.names():
         for config in recipe(name).runs.values():
             assert config.model in models.names()
-            shape = shape_of(config)
-            distinct[repr((config.model, config.model_options, config.head, len(shape)))] = config
+            distinct[repr((config.model, config.model_options))] = config
     for config in distinct.values():
         shape = shape_of(config)
         one = torch.ones(shape[0], *[1] * (len(shape) - 1))
@@ -116,8 +118,10 @@ def test_augmentations_of_all_runs_can_be_made():
 def test_twins_need_no_data_that_is_hard_to_come_by():
     for name in TABLES:
         for config in recipe(f"{name}-small").runs.values():
-            assert config.data == "mnist" or config.data.startswith("uci/") or (
-                config.data == "cifar10" and config.data_options == {"batches": [1]}
+            assert (
+                config.data == "mnist"
+                or config.data.startswith("uci/")
+                or (config.data == "cifar10" and config.data_options == {"batches": [1]})
             )
 
 
@@ -237,8 +241,6 @@ def test_rotations_are_for_networks_above_a_million_parameters():
             assert ("rotate" in config.augment) == many, variant
 
 
-
-
 # Files of users, and errors.
 
 
@@ -264,6 +266,11 @@ def test_a_file_of_ones_own(tmp_path):
         ("", ValueError, "must have RUNS"),
         ("RUNS = {}", ValueError, "must have RUNS"),
         ("RUNS = {'a': 1}", TypeError, "must map names to Configs"),
+        (
+            "from exact_torch.train import Config; RUNS = {'': Config()}; SEARCH = 1",
+            TypeError,
+            "SEARCH",
+        ),
         ("1 / 0", ValueError, "does not run: ZeroDivisionError"),
         ("this is no Python", ValueError, "does not run: SyntaxError"),
     ],
@@ -276,7 +283,7 @@ def test_files_that_are_no_recipes(tmp_path, text, error, message):
 
 
 def test_a_file_that_is_not_there():
-    with pytest.raises(ValueError, match="there is no recipe file 'nowhere/mine.py'"):
+    with pytest.raises(ValueError, match=r"there is no recipe file 'nowhere/mine\.py'"):
         recipes.get("nowhere/mine.py")
 
 
@@ -285,17 +292,14 @@ def test_a_file_that_is_not_there():
     [
         ("digit", "digits"),
         ("exact_v1_table1", "exact-v1-table1"),
-        ("mixing-table3", "mixing-table2"),
+        ("mixing-table1_small", "mixing-table1-small"),
         ("mnist/cee", "ce"),
-        ("digits-small", "digits-ce"),
+        ("digits/ce", ""),
     ],
 )
 def test_wrong_names_have_a_nearest_one(wrong, near):
-    with pytest.raises(ValueError, match="did you mean") as caught:
+    with pytest.raises(ValueError, match=rf"did you mean {near!r}\?"):
         recipes.get(wrong)
-    assert near in str(caught.value).partition("did you mean")[2].partition("?")[0] or (
-        "mixing-table" in str(caught.value)
-    )
 
 
 def test_listing_imports_no_recipe():
