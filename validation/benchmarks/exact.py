@@ -1,8 +1,8 @@
-"""The loss of EXACT in training: time, share of a ResNet's step, and memory.
+"""The loss of EXACT: time, and memory; ``training`` beside this file has its share of a step.
 
     python -m validation.benchmarks.exact [--full] [--small] [--json FILE]
 
-About three minutes, or a quarter of an hour with ``--full``. Everything computes a loss of a batch,
+About a minute, or five with ``--full``. Everything computes a loss of a batch,
 (B, C) scores in single precision, and its gradient:
 
 * ``exact_torch.exact_loss`` with one deviation, with one an example and with one a class that are
@@ -14,10 +14,6 @@ About three minutes, or a quarter of an hour with ``--full``. Everything compute
 
 Scores are N(0, 1) with the label's raised by 2, as in the middle of training, or N(0, 2^2) with
 random labels, where probabilities are small.
-
-A step is that of ResNet-18 on random images of 32 x 32, by SGD with momentum. The loss is timed
-where it is in the step, from scores to their gradient, since steps vary by more than losses take.
-The paper reports steps 8 to 10 % longer than with cross-entropy, on a GPU.
 
 Times are the processor's, the best of several, the programs taken in turn.
 
@@ -47,7 +43,6 @@ from torch.nn.functional import cross_entropy
 
 from exact_torch import exact_loss
 from validation.benchmarks.one_factor import Published
-from validation.benchmarks.resnet18 import resnet18
 from validation.benchmarks.timing import arguments, machine, print_table, progress, record
 
 SAMPLES = 16  # of the published algorithm
@@ -66,12 +61,10 @@ class Settings:
     sizes: Sequence[tuple[int, int]] = ((128, 10), (128, 100), (128, 1000))  # rows, classes
     rounds: int = 7
     published: float = 6.4e7  # most rows * classes**2 * samples, the rest is scaled
-    steps: int = 2  # of a network with a loss
-    width: int = 64  # of the network
 
 
-FULL = Settings(rounds=15, published=2.6e8, steps=5)
-SMALL = Settings(((4, 3), (6, 5)), 1, 500, 1, 4)
+FULL = Settings(rounds=15, published=2.6e8)
+SMALL = Settings(((4, 3), (6, 5)), 1, 500)
 
 
 class Batch:
@@ -172,78 +165,6 @@ def print_losses(lines: list[Line]) -> None:
 
 
 @dataclass(frozen=True)
-class Step:
-    """Seconds of a training step and of the loss in it, the best of each."""
-
-    loss: str
-    rows: int
-    classes: int
-    step_seconds: float
-    loss_seconds: float
-
-
-class Trainer:
-    """ResNet-18 on a batch of random images, with SGD."""
-
-    def __init__(self, rows: int, classes: int, width: int) -> None:
-        self.model = resnet18(classes, width)
-        self.optimiser = torch.optim.SGD(
-            self.model.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4
-        )
-        self.images = torch.randn(rows, 3, 32, 32)
-        self.labels = torch.randint(classes, (rows,))
-
-    def step(self, loss: Callable[..., Any]) -> tuple[float, float]:
-        """Seconds of a step, and of the loss in it."""
-        start = time.process_time()
-        self.optimiser.zero_grad()
-        scores = self.model(self.images)
-        before = time.process_time()
-        (slope,) = gradients(scores, self.labels, loss)
-        after = time.process_time()
-        scores.backward(slope)
-        self.optimiser.step()
-        return time.process_time() - start, after - before
-
-
-def step_lines(rows: int, classes: int, settings: Settings) -> list[Step]:
-    trainer = Trainer(rows, classes, settings.width)
-    losses: dict[str, Callable[..., Any]] = {OWN: exact_loss, CROSS_ENTROPY: cross_entropy}
-    for loss in losses.values():
-        gradients(torch.zeros(rows, classes), trainer.labels, loss)
-    best = {name: (float("inf"), float("inf")) for name in losses}
-    for _ in range(settings.steps):
-        for name, loss in losses.items():
-            found = trainer.step(loss)
-            best[name] = (min(best[name][0], found[0]), min(best[name][1], found[1]))
-    return [Step(name, rows, classes, *seconds) for name, seconds in best.items()]
-
-
-def print_steps(lines: list[Step]) -> None:
-    print(f"a step of ResNet-18, {lines[0].rows} images of 32 x 32; how much longer it is than")
-    print("with cross-entropy, by the difference of the losses")
-    plain = {line.classes: line for line in lines if line.loss == CROSS_ENTROPY}
-
-    def longer(line: Step) -> float:
-        other = plain[line.classes]
-        return (line.loss_seconds - other.loss_seconds) / other.step_seconds
-
-    print_table(
-        ["classes, loss", "step, s", "loss, ms", "loss / step, %", "longer by, %"],
-        [
-            [
-                f"{line.classes}, {line.loss}",
-                f"{line.step_seconds:.3g}",
-                f"{1e3 * line.loss_seconds:.3g}",
-                f"{100 * line.loss_seconds / line.step_seconds:.2g}",
-                f"{100 * longer(line):.2g}",
-            ]
-            for line in lines
-        ],
-    )
-
-
-@dataclass(frozen=True)
 class Memory:
     """Most bytes beyond the inputs: of torch's tensors, and of numpy and compiled kernels."""
 
@@ -327,7 +248,7 @@ def main(given: Sequence[str] | None = None) -> None:
     torch.manual_seed(0)
     where = f"{machine()}, torch {torch.__version__}"
     print(where, end="\n\n")
-    results: list[Line | Step | Memory] = []
+    results: list[Line | Memory] = []
     summary: list[str] = []
     for rows, classes in settings.sizes:
         for trained in (True, False):
@@ -340,18 +261,12 @@ def main(given: Sequence[str] | None = None) -> None:
                 summary.append(f"{rows} x {classes}: {seconds[PUBLISHED] / seconds[OWN]:.3g}")
     ratios = ", ".join(summary)
     print(f"time of the published algorithm / {OWN}, trained scores: {ratios}", end="\n\n")
-    steps: list[Step] = []
-    Trainer(settings.sizes[0][0], 2, settings.width).step(cross_entropy)
-    for rows, classes in settings.sizes:
-        progress(f"{rows} x {classes}, steps ...")
-        steps += step_lines(rows, classes, settings)
-    print_steps(steps)
     memory: list[Memory] = []
     for rows, classes in settings.sizes:
         progress(f"{rows} x {classes}, memory ...")
         memory += memory_lines(rows, classes)
     print_memory(memory)
-    record(options.json, "exact", [asdict(line) for line in [*results, *steps, *memory]], where)
+    record(options.json, "exact", [asdict(line) for line in [*results, *memory]], where)
 
 
 if __name__ == "__main__":
