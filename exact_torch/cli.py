@@ -65,8 +65,10 @@ def _parser() -> argparse.ArgumentParser:
 
     compare = commands.add_parser("compare", help="mean and deviation over seeds, and a picture")
     compare.add_argument("runs", nargs="+", help="folders of runs, or above them")
-    compare.add_argument("--picture", metavar="PNG", help="draw accuracies against epochs")
-    compare.add_argument("--json", action="store_true", help="numbers for a program")
+    compare.add_argument(
+        "--picture", metavar="PNG", default="compare.png", help="accuracies against epochs"
+    )
+    compare.add_argument("--json", action="store_true", help="numbers for a program, no picture")
     compare.set_defaults(run=_compare)
 
     predict = commands.add_parser("predict", help="classes of images, arrays or a table's rows")
@@ -196,10 +198,10 @@ def _compare(options: argparse.Namespace) -> None:
     if options.json:
         rows = [{"setting": each.name, "runs": each.summaries} for each in groups]
         print(json.dumps(rows, indent=2))
-    else:
-        print(compare.table(groups))
-    if options.picture:
-        curves.comparison({each.name: each.metrics for each in groups}, Path(options.picture))
+        return
+    print(compare.table(groups))
+    curves.comparison({each.name: each.metrics for each in groups}, Path(options.picture))
+    print(options.picture)
 
 
 def _predict(options: argparse.Namespace) -> None:

@@ -121,10 +121,16 @@ def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _names(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """What tells the settings apart, "loss=ce, lr=0.1"; the data and loss of a single one."""
+    """As much as tells the settings apart, "loss=ce, lr=0.1"; of a single one, what it is."""
     every = list(settings.values())
-    keys = list(dict.fromkeys(key for each in every for key in each))
-    apart = [key for key in keys if len({json.dumps(each.get(key)) for each in every}) > 1]
+
+    def told_apart(keys: Sequence[str]) -> int:
+        return len({json.dumps([each.get(key) for key in keys]) for each in every})
+
+    apart: list[str] = []
+    for key in ("data", "model", "loss", *dict.fromkeys(key for each in every for key in each)):
+        if told_apart([*apart, key]) > told_apart(apart):
+            apart.append(key)
     apart = apart or ["data", "model", "loss"]
     return {
         key: ", ".join(f"{name}={each[name]}" for name in apart if name in each)

@@ -49,6 +49,7 @@ def draw(metrics: Measured, path: Path, title: str) -> None:
     for axis, name in ((left, "loss"), (middle, "accuracy"), (right, "")):
         axis.set(xlabel="epoch", title=name)
         axis.legend(fontsize="small", frameon=False)
+    right.set_title("learning rate" if not sigma[0] else "learning rate and sigma")
     figure.suptitle(title)
     figure.savefig(path, dpi=120)
 
@@ -75,7 +76,7 @@ def confusion(counts: Sequence[Sequence[int]], classes: Sequence[str], path: Pat
 
 def comparison(groups: Mapping[str, Sequence[Measured]], path: Path) -> None:
     """Accuracy of several settings against epochs: a line a run, a colour a setting."""
-    figure, (left, right) = _figure(2, 5.0, 3.6)
+    figure, (left, right) = _figure(2, 5.0, 3.4 + 0.22 * len(groups))
     for number, (name, runs) in enumerate(groups.items()):
         for index, metrics in enumerate(runs):
             label = name if index == 0 else None
@@ -88,5 +89,5 @@ def comparison(groups: Mapping[str, Sequence[Measured]], path: Path) -> None:
                 )
     left.set(xlabel="epoch", title="accuracy in training")
     right.set(xlabel="epoch", title="accuracy on the validation set")
-    right.legend(fontsize="small", frameon=False)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", frameon=False)
     figure.savefig(path, dpi=120)

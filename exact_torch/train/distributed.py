@@ -45,6 +45,11 @@ class Processes:
         """Whether this one writes files and speaks."""
         return self.rank == 0
 
+    def wait(self) -> None:
+        """For all to come here: what the first wrote before is then there for the others."""
+        if self.count > 1:
+            dist.barrier()
+
     def part(self, indices: Tensor) -> Tensor:
         """This process's part of a batch, which must be a multiple of their number."""
         return indices.view(self.count, -1)[self.rank]

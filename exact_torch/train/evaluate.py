@@ -14,14 +14,18 @@ _BATCH = 256
 
 @torch.no_grad()
 def scores_of(
-    network: nn.Module, split: Split, device: torch.device, processes: Processes | None = None
+    network: nn.Module,
+    split: Split,
+    device: torch.device,
+    processes: Processes | None = None,
+    step: int = 1,
 ) -> tuple[Tensor, Tensor | None]:
-    """Scores (N, C), and sigma (N, 1) where the network predicts it."""
+    """Scores (N, C), and sigma (N, 1) where the network predicts it; of every step-th example."""
     processes = processes or Processes()
-    number = len(split)
+    number = -(-len(split) // step)
     size = _BATCH * processes.count
     # Every process has as many examples: the last one is repeated, and left out in the end.
-    padded = torch.arange(-(-number // size) * size).clamp(max=number - 1)
+    padded = step * torch.arange(-(-number // size) * size).clamp(max=number - 1)
     order = [processes.part(each) for each in padded.split(size)]
     was_training = network.training
     network.eval()

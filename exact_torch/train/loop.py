@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from exact_torch import data
 from exact_torch.data import Dataset, Split
@@ -141,29 +140,10 @@ def _finish(training: Training, folder: Folder, seconds: float, test: bool) -> d
     config, dataset, processes = training.config, training.dataset, training.processes
     network = training.evaluated
     if config.select == "best":
+        processes.wait()
         best = folder.load("best.pt", training.device)
         assert best is not None
         network.load_state_dict(best["network"])
-
-    def judged(split: Split) -> tuple[Any, dict[str, Any]]:
-        scores, sigma = scores_of(network, split, training.device, processes)
-        deviation = judgement.noise(training.loss, scores, sigma)
-        labels = split.labels.to(training.device)
-        return deviation, judgement.judge(scores, labels, deviation)
-
-    known = dataset.validation if len(dataset.validation) else dataset.train
-    deviation, validation = judged(known)
-    folder.save(
-        "model.pt",
-        {
-            "network": network.state_dict(),
-            "classes": list(dataset.classes),
-            "kind": dataset.kind,
-            "shape": list(dataset.shape),
-            "encoder": None if dataset.encoder is None else dataset.encoder.to_json(),
-            "sigma": _scalar(deviation) if config.head == "linear" else "predicted",
-        },
-    )
     summary: dict[str, Any] = {
         "data": dataset.name,
         "model": config.model,
@@ -176,10 +156,26 @@ def _finish(training: Training, folder: Folder, seconds: float, test: bool) -> d
         "seconds": seconds,
     }
     if len(dataset.validation):
-        summary |= {f"validation_{name}": validation[name] for name in _SHORT}
+        deviation, judged = _judged(training, dataset.validation)
+        summary |= {f"validation_{name}": judged[name] for name in _SHORT}
+    else:  # the scale of scores is to be known all the same
+        step = -(-len(dataset.train) // _SAMPLE)
+        scores, sigma = scores_of(network, dataset.train, training.device, processes, step)
+        deviation = judgement.noise(training.loss, scores, sigma)
+    folder.save(
+        "model.pt",
+        {
+            "network": network.state_dict(),
+            "classes": list(dataset.classes),
+            "kind": dataset.kind,
+            "shape": list(dataset.shape),
+            "encoder": None if dataset.encoder is None else dataset.encoder.to_json(),
+            "sigma": _scalar(deviation) if config.head == "linear" else "predicted",
+        },
+    )
     if test:
-        _, tested = judged(dataset.test)
-        summary |= {f"test_{name}": value for name, value in tested.items()}
+        _, judged = _judged(training, dataset.test)
+        summary |= {f"test_{name}": value for name, value in judged.items()}
     if processes.first:
         curves.draw(folder.metrics(), folder / "curves.png", f"{config.data}, {config.loss}")
         if test:
@@ -188,16 +184,24 @@ def _finish(training: Training, folder: Folder, seconds: float, test: bool) -> d
     return summary
 
 
+def _judged(training: Training, split: Split) -> tuple[Any, dict[str, Any]]:
+    """The noise of a split's scores, and what is reported of it."""
+    scores, sigma = scores_of(training.evaluated, split, training.device, training.processes)
+    deviation = judgement.noise(training.loss, scores, sigma)
+    return deviation, judgement.judge(scores, split.labels.to(training.device), deviation)
+
+
+_SAMPLE = 4096  # training examples whose scores say what their scale is
 _SHORT = ("accuracy", "expected_accuracy", "calibration_error")
 
 
 def _load(config: Config, data_dir: str | Path | None, processes: Processes) -> Dataset:
     """The data set; the first process downloads what is missing, before the others look."""
     if not processes.first:
-        dist.barrier()
+        processes.wait()
     dataset = data.load(config.data, data_dir, validation=config.validation, **config.data_options)
-    if processes.first and processes.count > 1:
-        dist.barrier()
+    if processes.first:
+        processes.wait()
     return dataset
 
 

@@ -43,11 +43,12 @@ class Folder:
         if known.exists():
             _same(config.to_json(), json.loads(known.read_text()), path)
         elif writes:
-            if path.exists() and any(path.iterdir()):
-                raise RunError(f"{path} holds other files and no run; name another folder")
             path.mkdir(parents=True, exist_ok=True)
-            self._write("environment.json", _json(environment()))
+            if any(other.suffix != ".part" for other in path.iterdir()):
+                raise RunError(f"{path} holds other files and no run; name another folder")
             self._write("config.json", _json(config.to_json()))
+        if not (self / "environment.json").exists():
+            self._write("environment.json", _json(environment()))
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name

@@ -220,7 +220,7 @@ class Training:
         means = dict(zip(_MEASURES, (each / max(count, 1.0) for each in sums), strict=True))
         if not np.isfinite(means["loss"]):
             raise ArithmeticError(f"the loss is {means['loss']} in step {self.step}")
-        return {name: None if np.isnan(value) else value for name, value in means.items()}
+        return {name: value if np.isfinite(value) else None for name, value in means.items()}
 
     def start_epoch(self) -> None:
         """Forget what was measured in the epoch before."""

@@ -62,7 +62,7 @@ def test_one_run_with_settings_and_seeds(tmp_path, capsys):
 def test_compare(runs, tmp_path, capsys):
     picture = tmp_path / "compare.png"
     assert main(["compare", str(runs), "--picture", str(picture)]) == 0
-    assert "| head=predicted, loss=exact" in capsys.readouterr().out
+    assert "| loss=exact, head=predicted" in capsys.readouterr().out
     with Image.open(picture) as image:
         assert image.width > 500
     assert main(["compare", str(runs), "--json"]) == 0

@@ -23,7 +23,7 @@ def test_groups_are_of_settings_and_means_of_seeds(tmp_path):
     Folder(tmp_path / "unfinished", Config(loss="hinge"))
     groups, unfinished = compare([tmp_path])
     assert unfinished == [tmp_path / "unfinished"]
-    assert [group.name for group in groups] == ["loss=exact, loss_options.margin=1.0", "loss=ce"]
+    assert [group.name for group in groups] == ["loss=exact", "loss=ce"]
     exact, ce = groups
     assert (exact.mean("test_accuracy"), exact.std("test_accuracy")) == (0.95, None)
     assert ce.mean("test_accuracy") == pytest.approx(0.93)
@@ -54,3 +54,12 @@ def test_old_configs_with_fields_no_longer_known(tmp_path):
     known.write_text(json.dumps(dataclasses.asdict(Config()) | {"speed": 3}))
     with pytest.raises(ValueError, match="'speed'"):
         compare([tmp_path])
+
+
+def test_as_much_is_said_as_tells_settings_apart(tmp_path):
+    run(tmp_path / "a", 0.9, loss="ce", lr=0.1, clip=1.0)
+    run(tmp_path / "b", 0.8, loss="ce", lr=0.2, clip=2.0)
+    run(tmp_path / "c", 0.7, loss="exact", lr=0.2, clip=2.0)
+    groups, _ = compare([tmp_path])
+    names = [group.name for group in groups]
+    assert names == ["loss=ce, lr=0.1", "loss=ce, lr=0.2", "loss=exact, lr=0.2"]

@@ -82,6 +82,15 @@ def test_folders_are_of_one_config(tmp_path):
         Folder(tmp_path / "mine", Config())
 
 
+def test_a_run_that_was_killed_before_it_began(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.json.part").write_text("{")
+    Folder(tmp_path / "run", Config())
+    (tmp_path / "run" / "environment.json").unlink()
+    Folder(tmp_path / "run", Config())
+    assert (tmp_path / "run" / "environment.json").exists()
+
+
 def test_measurements_after_a_checkpoint_are_forgotten(tmp_path):
     folder = Folder(tmp_path / "run", Config())
     for epoch in (1, 2, 3):

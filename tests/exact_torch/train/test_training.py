@@ -164,6 +164,10 @@ def test_scores_of_a_split_are_in_order(digits):
         direct = training.network(digits.validation.inputs(torch.arange(len(digits.validation))))
     torch.testing.assert_close(scores, direct)
     assert sigma is None
+    every_third, _ = scores_of(
+        training.network, digits.validation, torch.device("cpu"), Processes(), 3
+    )
+    torch.testing.assert_close(every_third, direct[::3])
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path):
