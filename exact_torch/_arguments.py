@@ -21,7 +21,9 @@ def number(
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"{name} must be a number, got {value!r}")
     found = float(value)
-    if not (math.isfinite(found) and least <= found <= most and above < found < below):
+    # Not isfinite, which a compiled graph cannot take of a number that changes.
+    finite = -math.inf < found < math.inf
+    if not (finite and least <= found <= most and above < found < below):
         limits = {">=": least, ">": above, "<=": most, "<": below}
         wanted = [f"{sign} {limit:g}" for sign, limit in limits.items() if math.isfinite(limit)]
         text = " ".join(["a finite number", " and ".join(wanted)]).strip()

@@ -1,13 +1,21 @@
 """What losses and metrics ask of tensors; the only place where they are checked."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from exact_torch import _arguments, _transforms
 
 
+def _is_tensor(name: str, value: Any) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a torch.Tensor, got {type(value).__name__}")
+
+
 def scores_only(scores: Tensor) -> None:
     """Raise unless scores are (B, C), of real numbers."""
+    _is_tensor("scores", scores)
     if scores.ndim != 2 or scores.shape[1] < 2:
         raise ValueError(
             f"scores must be (B, C) with C >= 2, got {tuple(scores.shape)}; flatten further "
@@ -17,6 +25,14 @@ def scores_only(scores: Tensor) -> None:
         raise TypeError(f"scores must be floating point, got {scores.dtype}")
 
 
+def someone_wins(scores: Tensor) -> None:
+    """Raise if the largest score of a row is infinite or NaN, where it can be looked at."""
+    if _visible(scores) and not (scores.amax(1).abs() < torch.inf).all():
+        raise ValueError(
+            "scores must not contain NaN or infinity, nor minus infinity for all classes of a row"
+        )
+
+
 def scores_and_labels(scores: Tensor, labels: Tensor, ignore_index: int | None = None) -> None:
     """Raise unless scores are (B, C), of real numbers, and labels (B,), of whole ones in [0, C).
 
@@ -24,6 +40,7 @@ def scores_and_labels(scores: Tensor, labels: Tensor, ignore_index: int | None =
     CPU, outside compiled graphs and function transforms.
     """
     scores_only(scores)
+    _is_tensor("labels", labels)
     if labels.shape != scores.shape[:1]:
         raise ValueError(
             f"labels must be ({scores.shape[0]},), one class number a row of scores, "
@@ -34,7 +51,8 @@ def scores_and_labels(scores: Tensor, labels: Tensor, ignore_index: int | None =
     if labels.device != scores.device:
         raise ValueError(f"labels are on {labels.device}, scores on {scores.device}")
     if _visible(labels):
-        label_values(labels, scores.shape[1], ignore_index)
+        # Small integers would be compared with an ignore_index that is not one of theirs, wrapped.
+        label_values(labels.long(), scores.shape[1], ignore_index)
 
 
 def _visible(values: Tensor) -> bool:
@@ -101,11 +119,18 @@ def deviations_of(sigma: float | Tensor, scores: Tensor) -> Tensor:
 
 
 def class_weights(weight: Tensor | None, scores: Tensor) -> None:
-    """Raise unless there is one weight a class, or none."""
-    if weight is not None and weight.shape != scores.shape[1:]:
+    """Raise unless there is one weight >= 0 a class, or none."""
+    if weight is None:
+        return
+    _is_tensor("weight", weight)
+    if weight.shape != scores.shape[1:]:
         raise ValueError(
             f"weight must be ({scores.shape[1]},), one a class, got {tuple(weight.shape)}"
         )
+    if weight.device != scores.device:
+        raise ValueError(f"weight is on {weight.device}, scores on {scores.device}")
+    if _visible(weight) and not ((weight >= 0) & weight.isfinite()).all():
+        raise ValueError(f"weight must be >= 0 and finite, got {weight.tolist()}")
 
 
 def prior(weights: Tensor, classes: int) -> None:

@@ -44,26 +44,33 @@ def _evaluate(
     """The operator, by any way to integrate."""
     own = labels[:, None].long()
     varied = sigma.shape[1] > 1
-    gap = scores.gather(1, own) - scores
+    label = scores.gather(1, own)
+    gap = (label - scores).masked_fill_(scores == -math.inf, math.inf)
     above = (gap > margin) if margin < math.inf and order else None
-    a = (gap.clamp(max=margin) if margin < math.inf else gap).div_(sigma).clamp_(max=_SURELY)
+    if margin < math.inf:
+        gap = gap.clamp(max=margin)
+    a = (gap / sigma).clamp_(max=_SURELY)
     del gap
     a.scatter_(1, own, _SURELY)
     b = sigma.new_ones(1, 1)
     if varied:
         b = sigma.expand(a.shape).gather(1, own) / sigma
-    lowest = a.amin(1)  # -inf where a competitor is infinitely better, NaN if any score is
+    lowest = a.detach().amin(1)  # -inf if a competitor is infinitely better, NaN if a score is
+    if k > 1:
+        a, lowest = a.clamp_(min=-_SURELY), lowest.clamp(min=-_SURELY)
+    if k < scores.shape[1]:
+        lowest = torch.where(label[:, 0] == -math.inf, lowest.clamp(max=-math.inf), lowest)
     lost = ~(lowest > -math.inf)
-    a = a.masked_fill(lost[:, None], _SURELY)
+    a.masked_fill_(lost[:, None], _SURELY)
     log_prob, in_a, in_b = integral(a, b, k, n, seed, order if varied else min(order, 1))
     log_prob = torch.where(lost, lowest, log_prob)
     grad_sigma = scores.new_empty(0)
     if order > 1:
         if varied:
             spread = (in_b / sigma).sum(1, keepdim=True)
-            grad_sigma = (-(a * in_a + b * in_b) / sigma).scatter_(1, own, spread)
-        else:
-            grad_sigma = -torch.linalg.vecdot(a, in_a)[:, None] / sigma
+            grad_sigma = (a * in_a).addcmul_(b, in_b).div_(sigma).neg_().scatter_(1, own, spread)
+        else:  # not as a dot product, which autocast takes in half precision
+            grad_sigma = -(a * in_a).sum(1, keepdim=True) / sigma
     if order == 0:
         return log_prob, scores.new_empty(0), grad_sigma
     del a, b, in_b
@@ -94,7 +101,7 @@ def _cpu_integral(a: Tensor, b: Tensor, k: int, n: int, seed: Tensor | None, ord
     log_prob, *_ = quadrature.integrate(
         a.numpy(),
         np.ones((1, a.shape[1])),
-        b.double().contiguous().numpy(),
+        b.contiguous().numpy(),
         {name: column.numpy() for name, column in grad.items()},
         torch.get_num_threads(),
     )

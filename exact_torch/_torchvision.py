@@ -1,40 +1,40 @@
-"""torchvision, also where its compiled operators do not fit the installed torch.
+"""torchvision, also where its compiled operators do not load.
 
-``from exact_torch._torchvision import torchvision`` is how this package imports it.  Its import
-describes the operators ``nms`` and ``qnms`` to torch, and fails where they were not loaded, which
-is the case with a build for another torch.  Nothing here needs them: their schemas are declared
-so that the rest of torchvision, which is written in Python, can be imported.
+A torchvision built for CUDA beside a torch without it stops at its import with "operator
+torchvision::nms does not exist": its library of operators is not loaded, and a part of it that
+is always imported registers shapes for two of them. Transforms and models use neither. With the
+two operators declared, the import goes through. torchvision is imported nowhere else.
+
+>>> from exact_torch._torchvision import torchvision
+>>> torchvision.transforms.v2.functional.horizontal_flip(torch.tensor([[[1, 2]]]))
+tensor([[[2, 1]]])
 """
 
 import importlib
 import sys
-from types import ModuleType
+from typing import Any
 
 import torch
 
-__all__ = ["torchvision"]
-
-_SCHEMAS = (
-    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-)
-_libraries: list[torch.library.Library] = []  # schemas go when their library is collected
+_MISSING = "operator torchvision::nms does not exist"
+# A declaration lives as long as its library object.
+_declared: list[Any] = []
 
 
-def _imported() -> ModuleType:
+def _imported() -> Any:
     try:
         return importlib.import_module("torchvision")
     except RuntimeError as error:
-        if "operator torchvision::nms does not exist" not in str(error):
+        if _MISSING not in str(error):
             raise
-    # What was imported before the failure must not be taken for the whole.
-    for name in [each for each in sys.modules if each.split(".")[0] == "torchvision"]:
-        del sys.modules[name]
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    for schema in _SCHEMAS:
-        library.define(schema)
-    _libraries.append(library)
+    for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
+        del sys.modules[name]  # the half that was imported
+    library = torch.library.Library("torchvision", "DEF")
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    _declared.append(library)
     return importlib.import_module("torchvision")
 
 
 torchvision = _imported()
+v2 = importlib.import_module("torchvision.transforms.v2")

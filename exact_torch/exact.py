@@ -65,7 +65,7 @@ def exact_loss(
     n : int
         Points of "genz".
     weight : Tensor (C,), optional
-        Of classes; the mean is a weighted one.
+        Of classes, >= 0; the mean is a weighted one.
     ignore_index : int
         Label of examples that do not count. Without any that does the mean is 0.
     label_smoothing : float
@@ -90,20 +90,11 @@ def exact_loss(
     tensor([[-0.1901,  0.0950,  0.0950],
             [ 0.4231,  0.4231, -0.8463]])
     """
-    _arguments.choice("objective", objective, ("nll", "error"))
-    _arguments.choice("method", method, ("quadrature", "genz"))
-    _arguments.reduction(reduction)
-    _arguments.number("label_smoothing", label_smoothing, least=0, most=1)
-    whole_number("n", n, at_least=1)
-    if margin is not None:
-        _arguments.number("margin", margin, least=0)
-    if truncate is not None:
-        whole_number("truncate", truncate, at_least=1)
-    if label_smoothing and truncate is not None:
-        raise ValueError("label_smoothing counts all classes, but truncate leaves some out")
+    _check_options(objective, margin, truncate, method, n, label_smoothing, reduction)
     _checks.scores_and_labels(scores, labels, ignore_index)
     _checks.class_weights(weight, scores)
     scores, deviations = _prepared(scores, sigma)
+    labels = labels.long()
     counts = labels != ignore_index
     own = torch.where(counts, labels, 0)
     if normalize:
@@ -118,7 +109,7 @@ def exact_loss(
     values = -log_prob if objective == "nll" else -torch.expm1(log_prob)
     own_weight = None if weight is None else weight.to(scores.dtype)[own]
     if own_weight is not None:
-        values = values * own_weight
+        values = _weighted(values, own_weight)
     if label_smoothing:
         rest = _evenly(objective, scores, deviations, differentiable, margin, points, weight)
         values = (1.0 - label_smoothing) * values + label_smoothing * rest
@@ -197,6 +188,7 @@ def argmax_probs(scores: Tensor, sigma: float | Tensor = 1.0) -> Tensor:
     Parameters
     ----------
     scores : Tensor (B, C)
+        Below infinity, and in no row minus infinity alone.
     sigma : as in ``exact_loss``
 
     Returns
@@ -212,6 +204,7 @@ def argmax_probs(scores: Tensor, sigma: float | Tensor = 1.0) -> Tensor:
     tensor([[0.6337, 0.1831, 0.1831]])
     """
     _checks.scores_only(scores)
+    _checks.someone_wins(scores)
     scores, deviations = _prepared(scores, sigma)
     return argmax_probabilities(scores, deviations)
 
@@ -252,7 +245,7 @@ class ExactLoss(nn.Module):
         super().__init__()
         self.register_buffer("weight", weight)
         self.sigma, self.margin = sigma, margin
-        self.progress = 0.0
+        self._sigma_now = torch.ones((), dtype=torch.float64, device="cpu")
         self.options: dict[str, Any] = {
             "objective": objective,
             "normalize": normalize,
@@ -263,19 +256,24 @@ class ExactLoss(nn.Module):
             "label_smoothing": label_smoothing,
             "reduction": reduction,
         }
-        classes = 2 if weight is None else max(2, len(weight))
-        one = 1.0 if isinstance(sigma, Tensor) else None
-        self(torch.zeros(1, classes), torch.zeros(1, dtype=torch.int64), one)  # checks the options
+        self.set_progress(0.0)
+        if not isinstance(sigma, Tensor):
+            _arguments.number("sigma", self._now(sigma), above=0)
+        _check_options(objective, self._margin_now, truncate, method, n, label_smoothing, reduction)
 
     def set_progress(self, progress: float) -> None:
         """Say how much of training is done, from 0 to 1, for schedules."""
         self.progress = _arguments.progress(progress)
+        # A compiled graph cannot follow a number without being compiled for each of its values.
+        self._margin_now = self._now(self.margin)
+        if _is_schedule(self.sigma):
+            self._sigma_now.fill_(self._now(self.sigma))
 
     def get_extra_state(self) -> float:
         return self.progress
 
     def set_extra_state(self, state: float) -> None:
-        self.progress = state
+        self.set_progress(state)
 
     @property
     def phases(self) -> tuple[nn.Module, ...]:
@@ -291,18 +289,45 @@ class ExactLoss(nn.Module):
         self, scores: Tensor, labels: Tensor, sigma: float | Tensor | None = None
     ) -> Tensor:
         """The loss; ``sigma``, where the model predicts it, in place of the module's."""
+        compiled = torch.compiler.is_compiling()
         if sigma is None:
-            sigma = self.current_sigma
-        margin = self._now(self.margin)
+            steady = compiled and _is_schedule(self.sigma)
+            sigma = self._sigma_now if steady else self.current_sigma
+        margin = self._margin_now if compiled else self._now(self.margin)
         return exact_loss(scores, labels, sigma, margin=margin, weight=self.weight, **self.options)
 
     def _now(self, value: Any) -> Any:
-        is_schedule = callable(value) and not isinstance(value, Tensor)
-        return value(self.progress) if is_schedule else value
+        return value(self.progress) if _is_schedule(value) else value
 
     def extra_repr(self) -> str:
         shown = {"sigma": self.sigma, "margin": self.margin} | self.options
         return ", ".join(f"{name}={value!r}" for name, value in shown.items())
+
+
+def _is_schedule(value: Any) -> bool:
+    return callable(value) and not isinstance(value, Tensor)
+
+
+def _check_options(
+    objective: str,
+    margin: float | None,
+    truncate: int | None,
+    method: str,
+    n: int,
+    label_smoothing: float,
+    reduction: str,
+) -> None:
+    _arguments.choice("objective", objective, ("nll", "error"))
+    _arguments.choice("method", method, ("quadrature", "genz"))
+    _arguments.reduction(reduction)
+    _arguments.number("label_smoothing", label_smoothing, least=0, most=1)
+    whole_number("n", n, at_least=1)
+    if margin is not None:
+        _arguments.number("margin", margin, least=0)
+    if truncate is not None:
+        whole_number("truncate", truncate, at_least=1)
+    if label_smoothing and truncate is not None:
+        raise ValueError("label_smoothing counts all classes, but truncate leaves some out")
 
 
 def _prepared(scores: Tensor, sigma: float | Tensor) -> tuple[Tensor, Tensor]:
@@ -331,16 +356,20 @@ def _normalized(scores: Tensor, counts: Tensor) -> Tensor:
     """Scores without their mean and in units of their deviation, of those that are finite."""
     counts = counts[:, None] & torch.isfinite(scores)
     size = counts.sum()
-    known = torch.where(counts, scores, 0.0)
-    mean = known.sum() / size.clamp(min=1)
-    variance = torch.where(counts, known - mean, 0.0).square().sum() / (size - 1).clamp(min=1)
-    return (scores - mean) * torch.where(variance > 0.0, variance, 1.0).rsqrt()
+    mean = torch.where(counts, scores, 0.0).sum() / size.clamp(min=1)
+    centred = torch.where(counts, scores - mean, 0.0)
+    variance = centred.square().sum() / (size - 1).clamp(min=1)
+    scale = torch.where(variance > 0.0, variance, 1.0).rsqrt()
+    # Scores left out have no gradient; as a product, infinity times 0, it would be NaN.
+    return torch.where(counts, centred * scale, scores.detach())
 
 
 def _hardest(scores: Tensor, sigma: Tensor, labels: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Scores and deviations of the label, then of its ``count`` strongest competitors."""
     own = labels[:, None]
-    others = scores.detach().scatter(1, own, -math.inf).topk(count, dim=1).indices
+    floor = torch.finfo(scores.dtype).min  # masked competitors still come before the label itself
+    ranked = scores.detach().clamp(min=floor).scatter(1, own, -math.inf)
+    others = ranked.topk(count, dim=1).indices
     kept = torch.cat([own, others], dim=1)
     if sigma.shape[1] > 1:
         sigma = sigma.expand(scores.shape).gather(1, kept)
@@ -363,4 +392,9 @@ def _evenly(
     log_prob = _log_accuracy(*every_label(scores, sigma), in_sigma, margin, 1, points)
     log_prob = log_prob.view(rows, classes)
     values = -log_prob if objective == "nll" else -torch.expm1(log_prob)
-    return (values if weight is None else values * weight.to(values.dtype)).mean(1)
+    return (values if weight is None else _weighted(values, weight.to(values.dtype))).mean(1)
+
+
+def _weighted(values: Tensor, weight: Tensor) -> Tensor:
+    """Values times weights; what has no weight may be infinite."""
+    return torch.where(weight > 0.0, values * weight, 0.0)

@@ -13,6 +13,18 @@ import torch
 from torch import Tensor
 
 from exact_torch import _arguments, _checks
+from exact_torch.exact import expected_accuracy
+from mvnorth._arguments import whole_number
+
+__all__ = [
+    "accuracy",
+    "all_logits",
+    "average_precision",
+    "calibration_error",
+    "expected_accuracy",
+    "precision_at_recall",
+    "single_logit",
+]
 
 _NUMBERS = 2**24  # in a block of classes that is sorted at once
 
@@ -219,8 +231,7 @@ def calibration_error(
     """
     _checks.scores_and_labels(probs, labels)
     _checks.probabilities(probs)
-    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
-        raise ValueError(f"bins must be a whole number, at least 1, got {bins!r}")
+    whole_number("bins", bins, at_least=1)
     confidence, guess = probs.double().max(1)
     right = (guess == labels).double()
     rows = len(probs)

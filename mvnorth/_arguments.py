@@ -84,7 +84,7 @@ def one_factor(c: ArrayLike, v: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
             f"c or v must have shape (..., d) with d >= 1, got {np.shape(c)} and {np.shape(v)}"
         )
     with np.errstate(over="ignore", divide="ignore"):
-        steepest = np.max(np.abs(loadings) / np.sqrt(own))
+        steepest = np.max(np.abs(loadings) / np.sqrt(own), initial=0.0)
     if steepest > 1e150:
         raise ValueError(f"v / sqrt(c) must be at most 1e150 in size, got {steepest:g}")
     return own.copy(), loadings.copy()

@@ -101,7 +101,10 @@ def device_info() -> DeviceInfo:
 
 def _no_device(reason: Any) -> str:
     detail = f" ({str(reason).strip().splitlines()[0]})" if str(reason or "").strip() else ""
-    return f"no CUDA device was found{detail}; nvidia-smi lists what the driver sees"
+    return (
+        f"no CUDA device was found{detail}; it takes an NVIDIA GPU and NVIDIA's driver "
+        "(https://www.nvidia.com/drivers), and nvidia-smi lists what the driver sees"
+    )
 
 
 def on_device(a: Any) -> bool:

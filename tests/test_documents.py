@@ -8,26 +8,32 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+README = ROOT / "README.md"
+FOLDERS = ("docs", "validation")
+PAGES = [README, *(page for name in FOLDERS for page in sorted((ROOT / name).glob("**/*.md")))]
+
+
+def name_of(page):
+    return str(page.relative_to(ROOT))
 
 
 def code_blocks(page):
     return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_code_blocks_run(page, capsys):
     names = {}
     for block in code_blocks(page):
         exec(compile(block, str(page), "exec"), names)
-    if page.name == "README.md":
+    if page == README:
         printed = capsys.readouterr().out
         assert "relative error" in printed
         assert "1.70" in printed
         assert "0.25" in printed
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_to_files_exist(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         if "://" not in target:
@@ -35,7 +41,7 @@ def test_links_to_files_exist(page):
 
 
 def test_ci_runs_the_readme_command():
-    commands = re.findall(r"^python3 -m venv .*-m pytest$", (ROOT / "README.md").read_text(), re.M)
+    commands = re.findall(r"^python3 -m venv .*-m pytest$", README.read_text(), re.M)
     assert len(commands) == 1
     assert "grep -E '^python3 -m venv .*-m pytest$' README.md" in (ROOT / ".ci/run").read_text()
 

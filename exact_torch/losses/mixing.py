@@ -10,6 +10,7 @@ from bisect import bisect_right
 
 from torch import Tensor
 
+from exact_torch import _arguments
 from exact_torch._arguments import number
 from exact_torch.losses._logits import checked
 from exact_torch.losses._module import Loss
@@ -47,7 +48,7 @@ def focus(schedule: str, progress: float) -> float:
         raise ValueError(f"schedule must be one of {sorted(SCHEDULES)}, got {schedule!r}")
     phases = SCHEDULES[schedule]
     begins = [begin for begin, _ in phases]
-    return phases[bisect_right(begins, number("progress", progress, least=0, most=1)) - 1][1]
+    return phases[bisect_right(begins, _arguments.progress(progress)) - 1][1]
 
 
 def weights(focus: float) -> tuple[float, float]:
@@ -135,6 +136,6 @@ class Mixing(Loss):
 
     def set_progress(self, progress: float) -> None:
         """Take the weights of this progress, from 0 to 1."""
-        number("progress", progress, least=0, most=1)
+        _arguments.progress(progress)
         if self.schedule is not None:
             self.option_alpha, self.option_beta = weights(focus(self.schedule, progress))

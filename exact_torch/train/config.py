@@ -31,7 +31,8 @@ class Config:
     loss, loss_options : the loss's name and options (``losses.get``).  For "exact", ``sigma`` may
         also be [start, stop] or [start, stop, steps], log-linear over training, ``margin`` [start,
         stop], and both the name of a published schedule
-    optimizer, lr, momentum, nesterov, betas, weight_decay, decay : see ``optim.get``
+    optimizer, lr, weight_decay, decay : see ``optim.get``
+    momentum, nesterov, betas : of "sgd", and of "adam" and "adamw"
     rho, eta : ASAM's radius and offset; at rho = 0 there is no ASAM
     schedule, schedule_options : of the learning rate (``optim.lr_schedule``)
     gradient : "none", "clip" (to norm ``clip``) or "normalize" (``GradientNormalizer``)
@@ -147,13 +148,13 @@ def with_settings(config: Config, settings: Iterable[str]) -> Config:
     Examples
     --------
     >>> from exact_torch.train import Config, with_settings
-    >>> config = with_settings(Config(), ["lr=0.5", "augment=[\\"flip\\"]", "loss_options.margin=5"])
-    >>> config.lr, config.augment, config.loss_options
-    (0.5, ('flip',), {'margin': 5})
+    >>> config = with_settings(Config(), ["lr=0.5", "loss_options.margin=5"])
+    >>> config.lr, config.loss_options
+    (0.5, {'margin': 5})
     >>> with_settings(Config(), ["learning_rate=0.5"])
     Traceback (most recent call last):
     ...
-    ValueError: no setting is called 'learning_rate'; did you mean 'nearest'...
+    ValueError: no setting is called 'learning_rate'; did you mean 'deterministic'? ...
     """
     changed: dict[str, Any] = {}
     for setting in settings:
@@ -175,7 +176,8 @@ def _known(name: str) -> None:
     if name not in _HINTS:
         near = difflib.get_close_matches(name, _HINTS, n=1, cutoff=0.0)
         raise ValueError(
-            f"no setting is called {name!r}; did you mean {near[0]!r}? There are {', '.join(_HINTS)}"
+            f"no setting is called {name!r}; did you mean {near[0]!r}? "
+            f"There are {', '.join(_HINTS)}"
         )
 
 

@@ -35,13 +35,16 @@ def draw(metrics: Measured, path: Path, title: str) -> None:
         left.plot(*_series(metrics, part, "loss"), style, color="C0", label=part)
         middle.plot(*_series(metrics, part, "accuracy"), style, color="C0", label=part)
         middle.plot(
-            *_series(metrics, part, "expected_accuracy"), style, color="C1", label=f"{part}, expected"
+            *_series(metrics, part, "expected_accuracy"),
+            style,
+            color="C1",
+            label=f"{part}, expected",
         )
     epochs = [each["epoch"] for each in metrics]
     right.plot(epochs, [each["lr"] for each in metrics], color="C2", label="learning rate")
     sigma = _series(metrics, "train", "sigma")
     if sigma[0]:
-        right.plot(*sigma, color="C3", label="σ")
+        right.plot(*sigma, color="C3", label="sigma")
     right.set_yscale("log")
     for axis, name in ((left, "loss"), (middle, "accuracy"), (right, "")):
         axis.set(xlabel="epoch", title=name)
@@ -78,7 +81,10 @@ def comparison(groups: Mapping[str, Sequence[Measured]], path: Path) -> None:
             label = name if index == 0 else None
             for axis, part in ((left, "train"), (right, "validation")):
                 axis.plot(
-                    *_series(metrics, part, "accuracy"), color=f"C{number % 10}", label=label, alpha=0.8
+                    *_series(metrics, part, "accuracy"),
+                    color=f"C{number % 10}",
+                    label=label,
+                    alpha=0.8,
                 )
     left.set(xlabel="epoch", title="accuracy in training")
     right.set(xlabel="epoch", title="accuracy on the validation set")

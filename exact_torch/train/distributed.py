@@ -5,6 +5,7 @@ that of the whole batch on every process, whatever it does with it: normalise ov
 compare examples with each other, weigh classes, draw noise.
 """
 
+import atexit
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,16 +27,13 @@ class Processes:
 
     @classmethod
     def start(cls, device: torch.device) -> "Processes":
-        """Join the others, if ``torchrun`` started this process."""
-        count = int(os.environ.get("WORLD_SIZE", "1"))
-        if count == 1:
+        """Join the others, if ``torchrun`` started this process, until it ends."""
+        if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls()
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-        return cls(dist.get_rank(), count)
-
-    def stop(self) -> None:
-        if self.count > 1:
-            dist.destroy_process_group()
+        if not dist.is_initialized():  # once: a process cannot leave a group and join it again
+            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+            atexit.register(dist.destroy_process_group)
+        return cls(dist.get_rank(), dist.get_world_size())
 
     @staticmethod
     def local_rank() -> int:
@@ -53,7 +51,9 @@ class Processes:
 
     def wrap(self, network: nn.Module) -> Callable[[Tensor], Tensor]:
         """The network with gradients averaged over processes."""
-        return DistributedDataParallel(network, broadcast_buffers=False) if self.count > 1 else network
+        return (
+            DistributedDataParallel(network, broadcast_buffers=False) if self.count > 1 else network
+        )
 
     def gather(self, own: Tensor) -> Tensor:
         """The parts of all processes, as one batch.

@@ -4,6 +4,8 @@ A network trained with EXACT has normal noise on its scores.  For all other loss
 Gumbel's, which makes the probabilities the softmax.
 """
 
+from typing import TypeAlias
+
 import torch
 from torch import Tensor, nn
 
@@ -12,7 +14,7 @@ from exact_torch.exact import ExactLoss, argmax_probs, expected_accuracy
 
 __all__ = ["expected", "judge", "noise", "probabilities"]
 
-Sigma = float | Tensor | None  # None is Gumbel noise
+Sigma: TypeAlias = "float | Tensor | None"  # None is Gumbel noise
 
 
 def noise(loss: nn.Module, scores: Tensor, sigma: Tensor | None = None) -> Sigma:

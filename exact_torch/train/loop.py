@@ -56,23 +56,20 @@ def train(
     """
     device = device_of(config)
     processes = Processes.start(device)
-    try:
-        folder = Folder(Path(out), config, processes.first)
-        finished = folder.summary()
-        if finished is not None:
-            return finished
-        with _deterministic(config.deterministic):
-            training = Training(config, _load(config, data_dir, processes), device, processes)
-            try:
-                seconds = _run(training, folder, quiet or not processes.first)
-            except ArithmeticError as error:
-                raise RunError(
-                    f"{error}. {folder.left()} A smaller lr, or gradient=clip, may help; with "
-                    "another setting the run needs a folder of its own."
-                ) from error
-            return _finish(training, folder, seconds, test)
-    finally:
-        processes.stop()
+    folder = Folder(Path(out), config, processes.first)
+    finished = folder.summary()
+    if finished is not None:
+        return finished
+    with _deterministic(config.deterministic and device.type == "cuda"):
+        training = Training(config, _load(config, data_dir, processes), device, processes)
+        try:
+            seconds = _run(training, folder, quiet or not processes.first)
+        except ArithmeticError as error:
+            raise RunError(
+                f"{error}. {folder.left()} A smaller lr, or gradient=clip, may help; with "
+                "another setting the run needs a folder of its own."
+            ) from error
+        return _finish(training, folder, seconds, test)
 
 
 def _run(training: Training, folder: Folder, quiet: bool) -> float:
@@ -85,9 +82,7 @@ def _run(training: Training, folder: Folder, quiet: bool) -> float:
         training.load_state(state)
     folder.keep_metrics(training.epoch)
     began = time.monotonic() - seconds
-    progress = Progress(
-        training.steps, training.step, config.epochs, training.batch_size, quiet
-    )
+    progress = Progress(training.steps, training.step, config.epochs, training.batch_size, quiet)
 
     def save() -> None:
         folder.save("checkpoint.pt", training.state() | {"seconds": time.monotonic() - began})
@@ -101,9 +96,9 @@ def _run(training: Training, folder: Folder, quiet: bool) -> float:
                 ended = training.step % training.epoch_steps == 0
                 if training.step % 10 == 0 or ended:
                     progress.step(training.step, training.epoch + (not ended), training.measured())
-                if config.checkpoint_steps and not ended:
-                    if training.step % config.checkpoint_steps == 0:
-                        save()
+                every = config.checkpoint_steps
+                if every and training.step % every == 0 and not ended:
+                    save()
             measured = {
                 "epoch": training.epoch,
                 "step": training.step,
@@ -200,9 +195,7 @@ def _load(config: Config, data_dir: str | Path | None, processes: Processes) -> 
     """The data set; the first process downloads what is missing, before the others look."""
     if not processes.first:
         dist.barrier()
-    dataset = data.load(
-        config.data, data_dir, validation=config.validation, **config.data_options
-    )
+    dataset = data.load(config.data, data_dir, validation=config.validation, **config.data_options)
     if processes.first and processes.count > 1:
         dist.barrier()
     return dataset
@@ -222,11 +215,13 @@ def device_of(config: Config) -> torch.device:
 @contextmanager
 def _deterministic(wanted: bool) -> Iterator[None]:
     before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(wanted or before, warn_only=True)
+    if wanted:
+        torch.use_deterministic_algorithms(True, warn_only=True)
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before)
+        if wanted:
+            torch.use_deterministic_algorithms(before)
 
 
 def _scalar(deviation: Any) -> float | None:

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from tqdm import tqdm
@@ -33,11 +34,11 @@ class Progress:
         """Examples a second since this process began."""
         return (step - self.first) * self.batch / max(time.monotonic() - self.began, 1e-9)
 
-    def step(self, step: int, epoch: int, measured: dict[str, float]) -> None:
+    def step(self, step: int, epoch: int, measured: Mapping[str, float | None]) -> None:
         """A step is done."""
         self.bar.set_description(f"epoch {epoch}/{self.epochs}", refresh=False)
         self.bar.set_postfix_str(f"{_text(measured)}, {self.rate(step):.0f} ex/s", refresh=False)
-        self.bar.update()
+        self.bar.update(step - self.bar.n)
 
     def epoch(self, step: int, measured: dict[str, Any]) -> None:
         """An epoch is done."""
@@ -55,8 +56,8 @@ class Progress:
         self.bar.close()
 
 
-def _text(measured: dict[str, float | None]) -> str:
-    names = {"accuracy": "acc", "expected_accuracy": "expected", "sigma": "σ"}
+def _text(measured: Mapping[str, float | None]) -> str:
+    names = {"accuracy": "acc", "expected_accuracy": "expected", "gradient_norm": "gradient"}
     shown = {names.get(name, name): value for name, value in measured.items()}
     return ", ".join(f"{name} {value:.4g}" for name, value in shown.items() if value is not None)
 

@@ -121,7 +121,7 @@ class Folder:
 
 def environment() -> dict[str, Any]:
     """Versions, the commit and the machine."""
-    versions = {}
+    versions: dict[str, str | None] = {}
     for name in ("mvnorth", "torch", "torchvision", "numpy", "scipy", "numba"):
         try:
             versions[name] = metadata.version(name)

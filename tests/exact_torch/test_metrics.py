@@ -203,3 +203,8 @@ def test_wrong_input():
         metrics.calibration_error(scores + 2, labels)
     with pytest.raises(ValueError, match="bins"):
         metrics.calibration_error(scores + 1 / 3, labels, bins=0)
+
+
+def test_expected_accuracy_is_among_the_metrics():
+    found = metrics.expected_accuracy(torch.zeros(2, 4), torch.tensor([0, 3]))
+    assert found.item() == pytest.approx(0.25)

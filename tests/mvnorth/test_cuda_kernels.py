@@ -32,7 +32,8 @@ def shapes():
     return found
 
 
-def test_simulated_kernels():
+@pytest.mark.parametrize("tests", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
+def test_simulated_kernels(tests):
     environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1"}
     command = [
         sys.executable,
@@ -43,6 +44,8 @@ def test_simulated_kernels():
         "0",
         "-p",
         "no:cacheprovider",
+        "-m",
+        tests,
         "simulator",
     ]
     done = subprocess.run(command, cwd=TESTS, env=environment, capture_output=True, text=True)

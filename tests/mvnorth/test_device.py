@@ -107,7 +107,8 @@ def test_missing_package_and_missing_device():
     cuda = types.SimpleNamespace(is_available=lambda: False, cuda_error=lambda: "no driver\nmore")
     with installed(cuda):
         info = mvnorth.device_info()
-        assert info.missing.startswith("no CUDA device was found (no driver); nvidia-smi")
+        assert info.missing.startswith("no CUDA device was found (no driver); it takes an NVIDIA")
+        assert "https://www.nvidia.com/drivers" in info.missing
         assert info.numba_cuda == "0.1"
 
 

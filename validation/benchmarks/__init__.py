@@ -3,12 +3,17 @@
     python -m validation.benchmarks.peers        time to a given true error, one problem a call
     python -m validation.benchmarks.tails        the same for small probabilities, by tilting
     python -m validation.benchmarks.throughput   problems a second, in batches
+    python -m validation.benchmarks.derivatives  value and gradient, with autograd and differences
     python -m validation.benchmarks.one_factor   the loss -log P and its gradient, with torch
     python -m validation.benchmarks.exact        the loss of EXACT in training: time and memory
     python -m validation.benchmarks.gpu          on a CUDA device, beside the CPU and torch
     python -m validation.benchmarks.single_logit a network with one logit and with all of them
     python -m validation.benchmarks.scale        one large problem: phases, threads, memory
     python -m validation.benchmarks.point_sets   the comparison that chose the point set
+    python -m validation.benchmarks.kernel       the Genz kernel and its floor
+    python -m validation.benchmarks.sampling     acceptance and speed of exact draws
+    python -m validation.benchmarks.probit       maximum likelihood for a multivariate probit
+    python -m validation.benchmarks.startup      import, first call, compilation
 
 All take ``--full`` (more time) and ``--json FILE`` (append the results as a line of JSON), and
 everything runs in one thread: set here, since numpy's libraries read it when they are loaded. Only

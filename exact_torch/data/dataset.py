@@ -1,0 +1,168 @@
+"""What a data set is: three splits, the classes, and the training inputs' mean and spread."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from exact_torch._arguments import number
+
+_SPLIT_SEED = 20_211  # of every fixed split; another number is another validation set
+
+
+class Split(Protocol):
+    """Examples with labels: training, validation or test.
+
+    Attributes
+    ----------
+    labels : (N,) int64
+    """
+
+    labels: Tensor
+
+    def __len__(self) -> int: ...
+
+    def inputs(self, indices: Tensor) -> Tensor:
+        """(B, C, H, W) uint8 images or (B, F) float32 rows, in raw units."""
+        ...
+
+
+class MemorySplit:
+    """A split whose inputs are all in memory.
+
+    Parameters
+    ----------
+    data : (N, C, H, W) uint8 or (N, F) float32
+    labels : (N,) int64
+
+    Examples
+    --------
+    >>> split = MemorySplit(torch.tensor([[0.5], [1.5]]), torch.tensor([0, 1]))
+    >>> len(split), split.inputs(torch.tensor([1]))
+    (2, tensor([[1.5000]]))
+    """
+
+    def __init__(self, data: Tensor, labels: Tensor) -> None:
+        self.data = data
+        self.labels = labels
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def inputs(self, indices: Tensor) -> Tensor:
+        return self.data[indices]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A classification problem.
+
+    Attributes
+    ----------
+    name : as `load` takes it
+    kind : "images" or "table"
+    classes : names of the classes, in the order of the labels
+    shape : (C, H, W) or (F,), of one input
+    mean, std : (C, 1, 1) or (F,), of the training split in raw units; std is 1 where constant
+    train, validation : the splits to look at
+    test : read from its files when it is first used
+    encoder : what made numbers of a CSV table, or None
+    """
+
+    name: str
+    kind: str
+    classes: tuple[str, ...]
+    shape: tuple[int, ...]
+    mean: Tensor
+    std: Tensor
+    train: Split
+    validation: Split
+    read_test: Callable[[], Split]
+    encoder: Any = None
+
+    @cached_property
+    def test(self) -> Split:
+        return self.read_test()
+
+
+def stratified(labels: Tensor, fraction: float) -> tuple[Tensor, Tensor]:
+    """Indices kept and indices held out: the same ones always, every class by its share.
+
+    ``round(fraction * N)`` examples are held out (classes take turns by the largest remainder),
+    but never the last example of a class. Both index tensors are sorted.
+
+    Examples
+    --------
+    >>> kept, held = stratified(torch.tensor([0, 0, 0, 0, 1, 1, 1, 1]), 0.25)
+    >>> len(kept), len(held)
+    (6, 2)
+    """
+    fraction = number("validation", fraction, least=0, below=1)
+    size = len(labels)
+    counts = torch.bincount(labels)
+    shares = counts * fraction
+    quota = shares.floor().long()
+    rest = round(fraction * size) - int(quota.sum())
+    if rest > 0:
+        quota[torch.argsort(shares - quota, descending=True, stable=True)[:rest]] += 1
+    quota = torch.minimum(quota, (counts - 1).clamp(min=0))
+    generator = torch.Generator().manual_seed(_SPLIT_SEED + size)
+    shuffled = torch.randperm(size, generator=generator)
+    by_class = shuffled[torch.argsort(labels[shuffled], stable=True)]
+    rank = torch.arange(size) - (counts.cumsum(0) - counts)[labels[by_class]]
+    held = torch.zeros(size, dtype=torch.bool)
+    held[by_class[rank < quota[labels[by_class]]]] = True
+    return (~held).nonzero().flatten(), held.nonzero().flatten()
+
+
+def moments(data: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of training inputs, in the shapes that `Dataset` has.
+
+    Examples
+    --------
+    >>> moments(torch.tensor([[1.0, 5.0], [3.0, 5.0]]))
+    (tensor([2., 5.]), tensor([1., 1.]))
+    """
+    if data.dtype == torch.uint8:
+        # Exact, and without a float copy of the images: the counts of the 256 values.
+        levels = torch.arange(256, dtype=torch.float64)
+        counts = torch.stack([torch.bincount(c.flatten(), minlength=256) for c in data.unbind(1)])
+        weights = counts.double() / counts.sum(1, keepdim=True)
+        mean = weights @ levels
+        std = (weights * (levels - mean[:, None]) ** 2).sum(1).sqrt()
+        mean, std = mean[:, None, None], std[:, None, None]
+    else:
+        mean, std = data.double().mean(0), data.double().std(0, correction=0)
+    std = torch.where(std > 1e-6 * mean.abs(), std, 1.0)
+    return mean.float(), std.float()
+
+
+def assemble(
+    name: str,
+    kind: str,
+    classes: Sequence[str],
+    data: Tensor,
+    labels: Tensor,
+    validation: float,
+    read_test: Callable[[], Split],
+    encoder: Any = None,
+) -> Dataset:
+    """A data set in memory: the training part split into training and validation."""
+    kept, held = stratified(labels, validation)
+    train = MemorySplit(data[kept], labels[kept])
+    mean, std = moments(train.data)
+    return Dataset(
+        name,
+        kind,
+        tuple(classes),
+        tuple(data.shape[1:]),
+        mean,
+        std,
+        train,
+        MemorySplit(data[held], labels[held]),
+        read_test,
+        encoder,
+    )

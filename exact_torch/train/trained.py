@@ -1,0 +1,145 @@
+"""A trained network out of its run's folder: predictions, and files for other programs."""
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from exact_torch import models
+from exact_torch.heads import GaussianHead, GaussianScores
+from exact_torch.train import judgement
+from exact_torch.train.config import Config
+from exact_torch.train.network import network_of
+from exact_torch.train.record import Folder, RunError
+
+__all__ = ["FORMATS", "Prediction", "Trained", "export"]
+
+FORMATS = ("torch.export", "torchscript", "onnx")
+
+
+class Prediction(NamedTuple):
+    """What a network says of examples.
+
+    Attributes
+    ----------
+    scores : (B, C)
+    probabilities : (B, C) with the noise the network was trained for
+    """
+
+    scores: Tensor
+    probabilities: Tensor
+
+    @property
+    def classes(self) -> Tensor:
+        """The most probable classes, (B,)."""
+        return self.scores.argmax(1)
+
+
+class Trained:
+    """The network of a finished run.
+
+    Parameters
+    ----------
+    run : path
+        The run's folder.
+
+    Attributes
+    ----------
+    network : nn.Module in eval mode; takes raw pixels or features
+    classes : names of the classes
+    shape : of an input
+    kind : "images" or "table"
+    encoder : of a table's rows as JSON, or None
+    """
+
+    def __init__(self, run: str | Path) -> None:
+        path = Path(run)
+        if not (path / "config.json").exists():
+            raise RunError(f"{path} holds no run: there is no config.json")
+        self.config = Config.from_json(json.loads((path / "config.json").read_text()))
+        state = Folder(path, self.config, writes=False).load("model.pt")
+        if state is None:
+            raise RunError(f"the run in {path} is not finished: train it to its end first")
+        self.classes = tuple(state["classes"])
+        self.shape, self.kind = tuple(state["shape"]), state["kind"]
+        self.encoder: Any = state["encoder"]
+        self._sigma: Any = state["sigma"]
+        statistics = state["network"]["0.mean"], state["network"]["0.std"]
+        self.network = network_of(self.config, len(self.classes), self.shape, *statistics)
+        self.network.load_state_dict(state["network"])
+        self.network.eval()
+
+    @torch.no_grad()
+    def predict(self, inputs: Tensor) -> Prediction:
+        """Scores and probabilities of raw inputs, (B, *shape)."""
+        if inputs.shape[1:] != self.shape:
+            raise ValueError(f"inputs must be (B, {_shape(self.shape)}), got {tuple(inputs.shape)}")
+        sigma = self._sigma
+        if sigma == "predicted":
+            for module in self.network.modules():
+                if isinstance(module, GaussianHead):
+                    module.train()  # says its sigma
+        outputs = self.network(inputs)
+        self.network.eval()
+        if isinstance(outputs, GaussianScores):
+            outputs, sigma = outputs
+        return Prediction(outputs, judgement.probabilities(outputs, sigma))
+
+
+def export(trained: Trained, path: str | Path, form: str = "torch.export") -> Path:
+    """Write the network for programs without this package: raw inputs in, logits out.
+
+    The part that predicts sigma is dropped.  Inputs are (B, *shape) in single precision, pixels
+    from 0 to 255; the batch may be of any size.
+
+    Parameters
+    ----------
+    trained : Trained
+    path : path
+    form : {"torch.export", "torchscript", "onnx"}
+
+    Returns
+    -------
+    Path
+    """
+    path = Path(path)
+    network = models.export(trained.network)
+    example = torch.zeros(2, *trained.shape)
+    if form == "torch.export":
+        batch = torch.export.Dim("batch")
+        program = torch.export.export(network, (example,), dynamic_shapes=({0: batch},))
+        torch.export.save(program, path)
+    elif form == "torchscript":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that TorchScript will not be developed further
+            torch.jit.save(torch.jit.trace(network, example), path)
+    elif form == "onnx":
+        _onnx(network, example, path)
+    else:
+        raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {form!r}")
+    return path
+
+
+def _onnx(network: nn.Module, example: Tensor, path: Path) -> None:
+    try:
+        import onnx  # noqa: F401
+    except ImportError as error:
+        raise RunError("ONNX files need the package onnx: pip install onnx") from error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that another exporter, with more packages, is newer
+        torch.onnx.export(
+            network,
+            (example,),
+            str(path),
+            input_names=["inputs"],
+            output_names=["logits"],
+            dynamic_axes={"inputs": {0: "batch"}, "logits": {0: "batch"}},
+            dynamo=False,
+        )
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return ", ".join(map(str, shape))

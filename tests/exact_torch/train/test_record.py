@@ -1,0 +1,100 @@
+"""Files of a run: whole or not at all, readable without running code."""
+
+import errno
+import os
+import pickle
+
+import pytest
+import torch
+
+from exact_torch.train import Config, RunError, checkpoint
+from exact_torch.train.record import Folder
+
+
+def test_states_round_trip(tmp_path):
+    state = {"a": torch.arange(3.0), "b": [1, 2.5, "word", None], "c": {"d": True}}
+    checkpoint.save(tmp_path / "state.pt", state)
+    loaded = checkpoint.load(tmp_path / "state.pt")
+    assert torch.equal(loaded.pop("a"), state.pop("a"))
+    assert loaded == state
+    assert os.listdir(tmp_path) == ["state.pt"]
+
+
+def test_nothing_in_a_file_is_executed(tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return (os.mkdir, (str(tmp_path / "sprung"),))
+
+    path = tmp_path / "checkpoint.pt"
+    torch.save({"a": Trap()}, path)
+    with pytest.raises(pickle.UnpicklingError):
+        checkpoint.load(path)
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "state.pt"
+    checkpoint.save(path, {"a": 1})
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        checkpoint.save(path, {"a": 2})
+    assert checkpoint.load(path) == {"a": 1}
+    assert os.listdir(tmp_path) == ["state.pt"]
+
+
+def test_a_full_disk_is_told_with_what_is_left(tmp_path, monkeypatch):
+    folder = Folder(tmp_path / "run", Config())
+    folder.save("checkpoint.pt", {"step": 1})
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (_ for _ in ()).throw(OSError(28, "full")))
+    with pytest.raises(RunError, match=r"full.*last good checkpoint is .*checkpoint\.pt"):
+        folder.save("checkpoint.pt", {"step": 2})
+    assert folder.load("checkpoint.pt") == {"step": 1}
+
+
+@pytest.mark.parametrize("keep", [0, 10, 500])
+def test_a_damaged_checkpoint_is_named_and_not_loaded(tmp_path, keep):
+    folder = Folder(tmp_path / "run", Config())
+    folder.save("checkpoint.pt", {"weights": torch.zeros(1000)})
+    path = folder / "checkpoint.pt"
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(RunError, match=r"checkpoint\.pt is damaged"):
+        folder.load("checkpoint.pt")
+
+
+def test_a_half_written_file_is_never_looked_at(tmp_path):
+    folder = Folder(tmp_path / "run", Config())
+    (folder / "checkpoint.pt.part").write_bytes(b"half")
+    assert folder.load("checkpoint.pt") is None
+
+
+def test_folders_are_of_one_config(tmp_path):
+    Folder(tmp_path / "run", Config(lr=0.1))
+    Folder(tmp_path / "run", Config(lr=0.1))
+    with pytest.raises(RunError, match=r"lr=0\.2 \(was 0\.1\)"):
+        Folder(tmp_path / "run", Config(lr=0.2))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").touch()
+    with pytest.raises(RunError, match="other files"):
+        Folder(tmp_path / "mine", Config())
+
+
+def test_measurements_after_a_checkpoint_are_forgotten(tmp_path):
+    folder = Folder(tmp_path / "run", Config())
+    for epoch in (1, 2, 3):
+        folder.add_metrics({"epoch": epoch})
+    with open(folder / "metrics.jsonl", "a") as file:
+        file.write('{"epoch": 4, "tr')  # killed while writing
+    folder.keep_metrics(2)
+    assert folder.metrics() == [{"epoch": 1}, {"epoch": 2}]
+
+
+def test_a_process_that_does_not_write_does_not(tmp_path):
+    folder = Folder(tmp_path / "run", Config(), writes=False)
+    folder.save("checkpoint.pt", {})
+    folder.add_metrics({"epoch": 1})
+    folder.save_summary({})
+    assert not (tmp_path / "run").exists()
