@@ -20,12 +20,12 @@ def _with_samples(config: Config, n: int) -> Config:
 
 
 _SIZES = [2**power for power in range(10)]
-RUNS = {}
+RUNS: dict[str, Config] = {}
 for _data in table1.EPOCHS:
     _all = table2.RUNS[f"{_data}-asam-exact"]
     RUNS |= {f"{_data}-{n}": _with_samples(_all, n) for n in _SIZES} | {f"{_data}-all": _all}
 
-SMALL = {}
+SMALL: dict[str, Config] = {}
 for _data in table1.SMALL_DATA:
     _all = table1.SMALL[f"{_data}-exact"]
     SMALL |= {f"{_data}-{n}": _with_samples(_all, n) for n in (1, 16)} | {f"{_data}-all": _all}

@@ -10,11 +10,14 @@ The small twin: one file of CIFAR-10 and MNIST, ``small_cnn``, few epochs, lr 0.
 """
 
 from dataclasses import replace
+from typing import Any
 
 from exact_torch.train.config import Config
 
-EXACT = {"loss": "exact", "loss_options": {"objective": "nll"}, "head": "predicted"}
-LOSSES = {"exact": EXACT, "ce": {"loss": "ce"}}
+LOSSES: dict[str, dict[str, Any]] = {
+    "exact": {"loss": "exact", "loss_options": {"objective": "nll"}, "head": "predicted"},
+    "ce": {"loss": "ce"},
+}
 EPOCHS = {"mnist": 90, "svhn": 90, "cifar10": 500, "cifar100": 500}
 _SIZES = {"resnet18": 256, "wrn16_8": 32, "efficientnet_v2_m": 256, "pyramidnet272": 32}
 
@@ -40,7 +43,7 @@ RUNS = {
     for name, loss in LOSSES.items()
 }
 
-SMALL_DATA = {
+SMALL_DATA: dict[str, dict[str, Any]] = {
     "mnist": {"data": "mnist", "epochs": 2, "augment": ()},
     "cifar10": {
         "data": "cifar10",

@@ -8,11 +8,12 @@ The small twin: as that of table 1, with the three optimisers.
 """
 
 from dataclasses import replace
+from typing import Any
 
 from exact_torch.recipes import exact_v1_table1 as table1
 
-LOSSES = table1.LOSSES | {"hinge": {"loss": "hinge"}}
-OPTIMIZERS = {
+LOSSES: dict[str, dict[str, Any]] = table1.LOSSES | {"hinge": {"loss": "hinge"}}
+OPTIMIZERS: dict[str, dict[str, Any]] = {
     "sgd": {},
     "adam": {"optimizer": "adam", "lr": 1e-3},
     "asam": {"rho": 2.0},

@@ -29,7 +29,7 @@ LOSSES = {
     "polyloss": "poly1",
     "exact": "exact",
 }
-OPTIONS = {"beta_bernoulli": {"learned": True}}
+OPTIONS: dict[str, dict[str, Any]] = {"beta_bernoulli": {"learned": True}}
 IMAGENET = {"path": "imagenet", "size": 224, "resize": 256, "train_size": 320}
 
 _BASE = Config(

@@ -14,6 +14,7 @@ The small twin: three sets, three losses, 8 rounds of 50 steps, the same grids.
 """
 
 from dataclasses import replace
+from typing import Any
 
 from exact_torch.recipes.exact_v2_images import LOSSES, OPTIONS
 from exact_torch.train.config import Config
@@ -58,7 +59,7 @@ RUNS = {
     for data in SETS
 }
 
-_GRID = {
+_GRID: dict[str, tuple[Any, ...]] = {
     "weight_decay": (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0),
     "lr": (0.01, 0.05, 0.1, 0.5, 1.0, 5.0),
 }

@@ -19,12 +19,11 @@ from typing import Any
 from exact_torch.train.config import Config
 
 SEEDS = 4
-MIXED = {
-    f"f{name}": {"loss": "ce_el", "loss_options": {"schedule": schedule}}
-    for name, schedule in {"0": "0", "0,0.5": "0,0.5", "0-0.5": "0-0.5"}.items()
+LOSSES: dict[str, dict[str, Any]] = {"ce": {"loss": "ce"}} | {
+    f"f{schedule}": {"loss": "ce_el", "loss_options": {"schedule": schedule}}
+    for schedule in ("0", "0,0.5", "0-0.5")
 }
-LOSSES: dict[str, dict[str, Any]] = {"ce": {"loss": "ce"}} | MIXED
-_STEM = {"model_options": {"stem": "small"}}
+_STEM: dict[str, Any] = {"model_options": {"stem": "small"}}
 MODELS: dict[str, dict[str, Any]] = {
     "shufflenet_v2_x1_0": {"image_size": 128},
     "resnet20": {},
@@ -58,7 +57,7 @@ CINIC10 = replace(
 ROTATED = replace(CINIC10, augment=("flip", "crop", "rotate"))
 SMALL_BASE = replace(BASE, data="cifar10", data_options={"batches": [1]}, **falling(12, 6, 8, 10))
 
-RUNS = {}
+RUNS: dict[str, Config] = {}
 for _model, _options in MODELS.items():
     _cinic10 = CINIC10 if _model in _BELOW_A_MILLION else ROTATED
     for _data, _config in (("cifar100", CIFAR100), ("cinic10", _cinic10)):
