@@ -151,16 +151,21 @@ def test_compiled_with_a_number_that_changes():
         torch.testing.assert_close(found, exact_loss(scores, labels, sigma, margin=1.0 / sigma))
 
 
+OPERATORS = {
+    "shared": lambda s, y, t: (_ops._operator, (s, y, t[:1, :1], math.inf, 1, 0, None, 1)),
+    "varied": lambda s, y, t: (_ops._operator, (s, y, t, 0.5, 1, 0, None, 2)),
+    "topk": lambda s, y, t: (_ops._operator, (s, y, t, 0.5, 2, 0, None, 2)),
+    "argmax": lambda s, y, t: (_argmax._operator, (s, t)),
+    "argmax_backward": lambda s, y, t: (_argmax._pull_operator, (s, t, s)),
+}
+
+
 @pytest.mark.parametrize(
     "call",
     [
-        lambda s, y, t: (_ops._operator, (s, y, t[:1, :1], math.inf, 1, 0, None, 1)),
-        lambda s, y, t: (_ops._operator, (s, y, t, 0.5, 1, 0, None, 2)),
-        lambda s, y, t: (_ops._operator, (s, y, t, 0.5, 2, 0, None, 2)),
-        lambda s, y, t: (_argmax._operator, (s, t)),
-        lambda s, y, t: (_argmax._pull_operator, (s, t, s)),
+        pytest.param(call, id=name, marks=[] if name in ("topk", "argmax") else pytest.mark.slow)
+        for name, call in OPERATORS.items()
     ],
-    ids=["shared", "varied", "topk", "argmax", "argmax_backward"],
 )
 def test_operators_keep_their_word_to_torch(call):
     scores, labels = batch()

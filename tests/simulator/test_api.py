@@ -27,7 +27,7 @@ def close(there, here, names, rtol=1e-11):
         np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-14, err_msg=name)
 
 
-@pytest.mark.parametrize("method", ["genz", "tilting"])
+@pytest.mark.parametrize("method", [pytest.param("genz", marks=pytest.mark.slow), "tilting"])
 def test_sampling(method):
     here = mvnorth.orthant(M[0], L, FEW, method=method, seed=3)
     there = mvnorth.orthant(M[0], L, FEW, method=method, seed=3, device="cuda")
@@ -37,6 +37,7 @@ def test_sampling(method):
     close(there, mvnorth.box(-1.0, M + 1.5, 0.1, COV, **box), ("log_prob", "n"))
 
 
+@pytest.mark.slow
 def test_errors_and_tolerance():
     """Eight shifts, whose spread is the error; a variable more than the closed forms have."""
     here = mvnorth.orthant(M[0], L, atol=1.0)

@@ -29,7 +29,7 @@ class FirstKernel(Queue):
 def compare(queue, mu, sigma):
     mu = np.atleast_2d(mu)
     sigma = np.atleast_2d(np.broadcast_to(sigma, np.shape(sigma)[:-1] + mu.shape[1:]))
-    got = queue.get(argmax(queue, queue.put(mu), queue.put(sigma)))
+    got = queue.get(argmax(queue, queue.put(mu), queue.put(sigma.copy())))
     assert got.dtype == mu.dtype
     tolerance = 1e-14 if mu.dtype == np.float64 else 1e-6
     np.testing.assert_allclose(got, prob_argmax(mu, sigma), rtol=0.0, atol=tolerance)

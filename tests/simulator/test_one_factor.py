@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("quick_turns")
 def both(queue, m, c, v, wrt=ALL):
     """Results of the device, and the estimate of the CPU for rows that are numbers."""
     m = np.atleast_2d(m)
-    c, v = (np.atleast_2d(np.asarray(a, dtype=np.float64)) for a in (c, v))
+    c, v = (np.atleast_2d(a).astype(np.float64) for a in (c, v))
     found = one_factor(queue, queue.put(m), queue.put(c), queue.put(v), wrt)
     rest = m[np.all(m > -INF, axis=1)]
     lower = np.broadcast_to(m.dtype.type(-INF), rest.shape)

@@ -87,6 +87,7 @@ def shape_of(config):
     return SHAPES.get(config.data, (3, 32, 32))
 
 
+@pytest.mark.slow
 def test_networks_of_all_runs_can_be_made_and_take_their_images():
     distinct = {}
     for name in recipes.names():

@@ -134,6 +134,7 @@ def test_losses_of_a_batch_in_two_processes(tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_a_lost_process_is_replaced(tmp_path, undisturbed):
     out = tmp_path / "run"
     launcher = (*TWO, "--max-restarts", "2")
