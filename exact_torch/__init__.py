@@ -8,6 +8,9 @@
 tensor([[-0.2295,  0.2239,  0.0056]])
 """
 
+import importlib
+from typing import Any
+
 from exact_torch import losses, metrics
 from exact_torch.exact import (
     ExactLoss,
@@ -37,3 +40,12 @@ __all__ = [
     "mvn_logcdf",
     "orthant_logprob",
 ]
+
+# What only training needs is imported when it is first used.
+_LATER = ("data", "models", "optim", "recipes", "train")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
