@@ -20,7 +20,6 @@ from exact_torch.recipes.exact_v2_images import LOSSES, OPTIONS
 from exact_torch.train.config import Config
 
 SEEDS = 5
-TRIALS = 20
 SETS = (
     "adult",
     "annealing",
