@@ -281,9 +281,7 @@ def test_classes_may_have_weights(digits):
 )
 def test_losses_that_make_no_sense(settings, message, digits):
     with pytest.raises(ValueError, match=message):
-        Training(
-            dataclasses.replace(QUICK, **settings), digits, torch.device("cpu"), Processes()
-        )
+        Training(dataclasses.replace(QUICK, **settings), digits, torch.device("cpu"), Processes())
 
 
 def test_what_a_run_leaves(tmp_path):
