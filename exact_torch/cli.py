@@ -44,9 +44,11 @@ def _parser() -> argparse.ArgumentParser:
     train = commands.add_parser("train", help="train a recipe, or go on with it")
     what = train.add_mutually_exclusive_group(required=True)
     what.add_argument("recipe", nargs="?", help="a name (see 'recipes'), or a .py file")
-    what.add_argument("--config", metavar="JSON", help="a config in place of a recipe")
+    what.add_argument(
+        "--config", type=_config, metavar="JSON", help="a config in place of a recipe"
+    )
     train.add_argument("--seed", type=int, help="the seed, or the first one")
-    train.add_argument("--seeds", type=int, metavar="N", help="train with N seeds, one by one")
+    train.add_argument("--seeds", type=_count, metavar="N", help="train with N seeds, one by one")
     train.add_argument("--no-test", action="store_true", help="leave the test set alone")
     train.add_argument("--quiet", action="store_true", help="print nothing but errors")
     _common(train)
@@ -54,11 +56,11 @@ def _parser() -> argparse.ArgumentParser:
 
     search = commands.add_parser("search", help="random search over the recipe's grid")
     search.add_argument("recipe", help="a name, or a .py file, with a grid")
-    search.add_argument("--trials", type=int, default=20, metavar="N")
-    search.add_argument("--jobs", type=int, default=1, metavar="N", help="processes at a time")
+    search.add_argument("--trials", type=_count, default=20, metavar="N")
+    search.add_argument("--jobs", type=_count, default=1, metavar="N", help="processes at a time")
     search.add_argument("--seed", type=int, default=0, help="of the draws from the grid")
     search.add_argument(
-        "--seeds", type=int, default=0, metavar="N", help="then train the best with N seeds"
+        "--seeds", type=_count, default=0, metavar="N", help="then train the best with N seeds"
     )
     _common(search)
     search.set_defaults(run=_search)
@@ -97,7 +99,20 @@ def _common(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting"
     )
     parser.add_argument("--data-dir", metavar="DIR", help="where data sets are, or are put")
-    parser.add_argument("--threads", type=int, metavar="N", help="of torch in this process")
+    parser.add_argument("--threads", type=_count, metavar="N", help="of torch in this process")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
+def _config(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise argparse.ArgumentTypeError(f"must be JSON: {error}") from error
 
 
 def _train(options: argparse.Namespace) -> None:
@@ -110,7 +125,7 @@ def _train(options: argparse.Namespace) -> None:
         torch.set_num_threads(options.threads)
     if options.config is not None:
         name = "config"
-        runs: Mapping[str, Config] = {"": Config.from_json(json.loads(options.config))}
+        runs: Mapping[str, Config] = {"": Config.from_json(options.config)}
     else:
         recipe = recipes.get(options.recipe)
         name, runs = recipe.name, recipe.runs

@@ -72,6 +72,8 @@ def compare(paths: Iterable[str | Path]) -> tuple[list[Group], list[Path]]:
         key = json.dumps(setting, sort_keys=True)
         settings[key] = setting
         members.setdefault(key, []).append(folder)
+    if not members:
+        raise RunError(f"none of the runs is finished: {', '.join(map(str, unfinished))}")
     names = _names(settings)
     groups = [
         Group(

@@ -126,6 +126,8 @@ class Config:
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Config":
         """The config ``to_json`` was called on."""
+        if not isinstance(fields, Mapping):
+            raise TypeError(f"a config must be a mapping of settings, got {fields!r}")
         for name in fields:
             _known(name)
         return cls(**fields)
@@ -151,10 +153,17 @@ def with_settings(config: Config, settings: Iterable[str]) -> Config:
     >>> config = with_settings(Config(), ["lr=0.5", "loss_options.margin=5"])
     >>> config.lr, config.loss_options
     (0.5, {'margin': 5})
+<<<<<<< HEAD
     >>> with_settings(Config(), ["epoch=3"])
     Traceback (most recent call last):
     ...
     ValueError: no setting is called 'epoch'; did you mean 'epochs'? There are ...
+=======
+    >>> with_settings(Config(), ["epoch=5"])
+    Traceback (most recent call last):
+    ...
+    ValueError: no setting is called 'epoch'; did you mean 'epochs'? ...
+>>>>>>> review8
     """
     changed: dict[str, Any] = {}
     for setting in settings:
@@ -163,7 +172,7 @@ def with_settings(config: Config, settings: Iterable[str]) -> Config:
             raise ValueError(f"a setting must be key=value, got {setting!r}")
         name, dot, option = key.strip().partition(".")
         _known(name)
-        value = _parsed(text.strip())
+        value = _parsed(text.strip(), _HINTS[name])
         if dot:
             if _HINTS[name] != Mapping[str, Any]:
                 raise ValueError(f"{name} has no options, got the setting {setting!r}")
@@ -181,7 +190,9 @@ def _known(name: str) -> None:
         )
 
 
-def _parsed(text: str) -> Any:
+def _parsed(text: str, hint: Any) -> Any:
+    if (hint is str or typing.get_origin(hint) is Literal) and not text.startswith('"'):
+        return text  # "none" is a word there
     if text.lower() in ("none", "true", "false"):
         return {"none": None, "true": True, "false": False}[text.lower()]
     try:

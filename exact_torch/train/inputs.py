@@ -34,7 +34,10 @@ def examples(trained: Trained, paths: Sequence[str | Path]) -> Iterator[tuple[li
             inputs = _array(path, trained.shape)
             yield from _cut([f"{path}[{number}]" for number in range(len(inputs))], inputs)
         elif trained.kind == "images":
-            yield from _images(trained, images_below(path) if path.is_dir() else [str(path)])
+            files = images_below(path) if path.is_dir() else [str(path)]
+            if not files:
+                raise DataError(f"there are no images in the folder {path}")
+            yield from _images(trained, files)
         elif trained.encoder is None:
             raise DataError(f"{path}: a network trained on {trained.config.data} takes .npy arrays")
         else:

@@ -57,7 +57,7 @@ def train(
     processes = Processes.start(device)
     folder = Folder(Path(out), config, processes.first)
     finished = folder.summary()
-    if finished is not None:
+    if finished is not None and (not test or "test_accuracy" in finished):
         return finished
     with _deterministic(config.deterministic and device.type == "cuda"):
         training = Training(config, _load(config, data_dir, processes), device, processes)
@@ -65,8 +65,7 @@ def train(
             seconds = _run(training, folder, quiet or not processes.first)
         except ArithmeticError as error:
             raise RunError(
-                f"{error}. {folder.left()} A smaller lr, or gradient=clip, may help; with "
-                "another setting the run needs a folder of its own."
+                f"{error}. {folder.left()} A smaller lr, or gradient=clip, may help."
             ) from error
         return _finish(training, folder, seconds, test)
 
@@ -98,6 +97,7 @@ def _run(training: Training, folder: Folder, quiet: bool) -> float:
                 every = config.checkpoint_steps
                 if every and training.step % every == 0 and not ended:
                     save()
+            training.check_weights()
             measured = {
                 "epoch": training.epoch,
                 "step": training.step,
@@ -108,7 +108,8 @@ def _run(training: Training, folder: Folder, quiet: bool) -> float:
             }
             validation = measured["validation"]
             if training.finish_epoch(None if validation is None else validation["accuracy"]):
-                folder.save("best.pt", {"network": training.evaluated.state_dict()})
+                best = {"network": training.evaluated, "loss": training.loss}
+                folder.save("best.pt", {name: part.state_dict() for name, part in best.items()})
             folder.add_metrics(measured)
             progress.epoch(training.step, measured)
             save()
@@ -117,7 +118,7 @@ def _run(training: Training, folder: Folder, quiet: bool) -> float:
     return time.monotonic() - began
 
 
-def _validated(training: Training) -> dict[str, float] | None:
+def _validated(training: Training) -> dict[str, Any] | None:
     split = training.dataset.validation
     if not len(split):
         return None
@@ -129,7 +130,7 @@ def _validated(training: Training) -> dict[str, float] | None:
     with torch.no_grad():
         value = loss(scores, labels) if sigma is None else loss(scores, labels, sigma)
     return {
-        "loss": value.item(),
+        "loss": value.item() if value.isfinite() else None,
         "accuracy": (scores.argmax(1) == labels).double().mean().item(),
         "expected_accuracy": judgement.expected(scores, labels, deviation).item(),
     }
@@ -144,6 +145,7 @@ def _finish(training: Training, folder: Folder, seconds: float, test: bool) -> d
         best = folder.load("best.pt", training.device)
         assert best is not None
         network.load_state_dict(best["network"])
+        training.loss.load_state_dict(best["loss"])  # sigma as it was then
     summary: dict[str, Any] = {
         "data": dataset.name,
         "model": config.model,

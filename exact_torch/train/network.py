@@ -3,6 +3,7 @@
 import functools
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from exact_torch import losses, models
@@ -46,8 +47,10 @@ class Prepare(nn.Module):
         scaled = (inputs.to(self.mean.dtype) - self.mean) / self.std
         if self.size is None or scaled.shape[-2:] == (self.size, self.size):
             return scaled
+        # Larger images are the same without it, and ONNX files do not have it.
+        antialias = self.size < max(scaled.shape[-2:])
         return nn.functional.interpolate(
-            scaled, size=(self.size, self.size), mode="bilinear", antialias=True
+            scaled, size=(self.size, self.size), mode="bilinear", antialias=antialias
         )
 
 
@@ -62,6 +65,11 @@ def network_of(
     head = None
     if config.head == "predicted":
         initial = config.loss_options.get("sigma", 1.0)
+        if isinstance(initial, (list, str)):
+            raise ValueError(
+                "a predicted sigma has no schedule: loss_options.sigma must be the number it "
+                f"starts at, got {initial!r}"
+            )
         head = functools.partial(GaussianHead, sigma="predicted", initial=initial)
     model = models.get(config.model, classes, shape, head, **config.model_options)
     return nn.Sequential(Prepare(mean, std, config.image_size), model)
@@ -70,15 +78,25 @@ def network_of(
 def loss_of(config: Config) -> nn.Module:
     """The loss, its schedules made of what a config can hold."""
     options = dict(config.loss_options)
+    reduction = options.get("reduction", "mean")
+    if reduction == "none" or (reduction == "sum" and config.accumulate > 1):
+        raise ValueError(f'loss_options.reduction must be "mean" in training, got {reduction!r}')
     if config.loss == "exact":
-        if "sigma" in options:
-            options["sigma"] = _schedule(SigmaSchedule, options["sigma"])
-        if "margin" in options:
-            options["margin"] = _schedule(MarginSchedule, options["margin"])
+        for name, kind in (("sigma", SigmaSchedule), ("margin", MarginSchedule)):
+            if name in options:
+                options[name] = _schedule(f"loss_options.{name}", kind, options[name])
+        if isinstance(options.get("weight"), (list, tuple)):
+            options["weight"] = torch.tensor(options["weight"], dtype=torch.float32)
     return losses.get(config.loss, **options)
 
 
-def _schedule(kind: Any, value: Any) -> Any:
-    if isinstance(value, str):
-        return kind.named(value)
-    return kind(*value) if isinstance(value, (list, tuple)) else value
+def _schedule(name: str, kind: Any, value: Any) -> Any:
+    if not isinstance(value, (str, list, tuple)):
+        return value
+    try:
+        return kind.named(value) if isinstance(value, str) else kind(*value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be a number, [start, stop] or the name of a published schedule, "
+            f"got {value!r}: {error}"
+        ) from error

@@ -16,6 +16,9 @@ from exact_torch.train.config import Config
 
 __all__ = ["Folder", "RunError"]
 
+# What a run may leave that failed before its first checkpoint.
+_BEFORE = ("config.json", "environment.json", "metrics.jsonl", "best.pt")
+
 
 class RunError(RuntimeError):
     """A run that cannot go on, with what to do about it."""
@@ -31,7 +34,8 @@ class Folder:
     Parameters
     ----------
     path : Path
-        Made if it is not there.  A run with another config in it is an error.
+        Made if it is not there.  A run with another config in it is an error, unless it failed
+        before its first checkpoint: then there is nothing to lose.
     config : Config
     writes : bool
         Whether this process is the one that writes.
@@ -39,15 +43,16 @@ class Folder:
 
     def __init__(self, path: Path, config: Config, writes: bool = True) -> None:
         self.path, self.writes = path, writes
-        known = path / "config.json"
-        if known.exists():
+        begun = any((self / name).exists() for name in ("checkpoint.pt", "summary.json"))
+        known = self / "config.json"
+        if begun and known.exists():
             _same(config.to_json(), json.loads(known.read_text()), path)
         elif writes:
             path.mkdir(parents=True, exist_ok=True)
-            if any(other.suffix != ".part" for other in path.iterdir()):
+            if any(each.name not in _BEFORE and each.suffix != ".part" for each in path.iterdir()):
                 raise RunError(f"{path} holds other files and no run; name another folder")
             self._write("config.json", _json(config.to_json()))
-        if not (self / "environment.json").exists():
+        if not (begun and (self / "environment.json").exists()):
             self._write("environment.json", _json(environment()))
 
     def __truediv__(self, name: str) -> Path:
@@ -142,7 +147,7 @@ def environment() -> dict[str, Any]:
 
 def _commit() -> str | None:
     """The commit of this source, "+changes" if files differ from it; None outside a checkout."""
-    here = Path(__file__).parent
+    here = Path(__file__).parent  # which may be installed somewhere below another project's
 
     def git(*arguments: str) -> str:
         done = subprocess.run(
@@ -151,6 +156,8 @@ def _commit() -> str | None:
         return done.stdout.strip() if done.returncode == 0 else ""
 
     try:
+        if not git("ls-files", __file__):
+            return None
         commit = git("rev-parse", "HEAD")
         return (commit + ("+changes" if git("status", "--porcelain", str(here)) else "")) or None
     except (OSError, subprocess.TimeoutExpired):
@@ -166,8 +173,8 @@ def _same(config: dict[str, Any], known: dict[str, Any], path: Path) -> None:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, indent=2) + "\n"
+    return json.dumps(value, indent=2, allow_nan=False) + "\n"
 
 
 def _line(value: Any) -> str:
-    return json.dumps(value) + "\n"
+    return json.dumps(value, allow_nan=False) + "\n"

@@ -17,7 +17,8 @@ from typing import Any
 
 from exact_torch.train import checkpoint
 from exact_torch.train.config import Config, with_settings
-from exact_torch.train.record import RunError
+from exact_torch.train.record import Folder, RunError
+from mvnorth._arguments import whole_number
 
 __all__ = ["Trial", "search", "settings_of"]
 
@@ -90,10 +91,16 @@ def search(
         raise ValueError("a search is judged on the validation set, got validation=0")
     if not grid:
         raise ValueError("there is nothing to search: the grid is empty")
+    whole_number("trials", trials, at_least=1)
+    whole_number("jobs", jobs, at_least=1)
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     drawn = settings_of(grid, trials, seed)
     configs = [_put(config, settings) for settings in drawn]
+    for number, each in enumerate(configs):  # a trial of another search is not one of this
+        folder = out / f"trial-{number:02d}"
+        if folder.exists():
+            Folder(folder, each, writes=False)
 
     def run(number: int) -> Trial:
         folder = out / f"trial-{number:02d}"

@@ -130,15 +130,18 @@ def _onnx(network: nn.Module, example: Tensor, path: Path) -> None:
         raise RunError("ONNX files need the package onnx: pip install onnx") from error
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that another exporter, with more packages, is newer
-        torch.onnx.export(
-            network,
-            (example,),
-            str(path),
-            input_names=["inputs"],
-            output_names=["logits"],
-            dynamic_axes={"inputs": {0: "batch"}, "logits": {0: "batch"}},
-            dynamo=False,
-        )
+        try:
+            torch.onnx.export(
+                network,
+                (example,),
+                str(path),
+                input_names=["inputs"],
+                output_names=["logits"],
+                dynamic_axes={"inputs": {0: "batch"}, "logits": {0: "batch"}},
+                dynamo=False,
+            )
+        except torch.onnx.errors.OnnxExporterError as error:
+            raise RunError(f"{error}; the other formats hold all networks") from error
 
 
 def _shape(shape: tuple[int, ...]) -> str:

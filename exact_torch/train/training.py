@@ -53,6 +53,11 @@ class Training:
         self.step = 0
         self.best = {"accuracy": -1.0, "epoch": 0}
         self._plan_steps()
+        if config.select == "best" and not len(dataset.validation):
+            raise ValueError(
+                f'select="best" needs a validation set, which validation={config.validation} of '
+                f"{len(dataset.train)} examples leaves empty"
+            )
 
         torch.manual_seed(seed_of(config.seed))
         classes = len(dataset.classes)
@@ -147,10 +152,10 @@ class Training:
                 with self.asam.perturbed():
                     self._gradient(phase, inputs, labels)
             self.scaler.unscale_(self.optimizer)
-            gradients = [each.grad for each in self.network.parameters() if each.grad is not None]
-            norm = nn.utils.get_total_norm(gradients)
+            trained = [each for group in self.optimizer.param_groups for each in group["params"]]
+            norm = nn.utils.get_total_norm([p.grad for p in trained if p.grad is not None])
             if self.config.gradient == "clip":
-                nn.utils.clip_grads_with_norm_(self.network.parameters(), self.config.clip, norm)
+                nn.utils.clip_grads_with_norm_(trained, self.config.clip, norm)
             if number == 0:
                 self._sums[_MEASURES.index("gradient_norm")] += norm * self.config.accumulate
             self.scaler.step(self.optimizer)
@@ -236,11 +241,16 @@ class Training:
         self.best = {"accuracy": accuracy, "epoch": self.epoch}
         return True
 
+    def check_weights(self) -> None:
+        """Weights that are not finite, of the network or the loss, are an ``ArithmeticError``."""
+        for part in (self.network, self.loss):
+            for name, parameter in part.named_parameters():
+                if not torch.isfinite(parameter).all():
+                    raise ArithmeticError(f"{name} is not finite after step {self.step}")
+
     def state(self) -> dict[str, Any]:
         """All that a checkpoint needs.  Weights that are not finite are an ``ArithmeticError``."""
-        for name, parameter in self.network.named_parameters():
-            if not torch.isfinite(parameter).all():
-                raise ArithmeticError(f"weights of {name} are not finite after step {self.step}")
+        self.check_weights()
         state = {name: part.state_dict() for name, part in self._parts().items()}
         return state | {"step": self.step, "best": self.best, "sums": self._sums}
 

@@ -1,6 +1,7 @@
 """The command line, from a recipe to predictions and files for other programs."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from PIL import Image
 
 from exact_torch import data
 from exact_torch.cli import main
+from exact_torch.train import Config, RunError, train
 from exact_torch.train.trained import Trained, export
 
 RECIPE = """
@@ -186,15 +188,49 @@ def test_what_makes_no_sense_is_told(arguments, code, message, tmp_path, monkeyp
     assert "Traceback" not in told
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "digits", "--seeds", "-1"], "--seeds: must be a whole number of at least 1"),
+        (["train", "digits", "--threads", "0"], "--threads: must be"),
+        (["search", "digits", "--trials", "0"], "--trials: must be"),
+        (["train", "--config", "{"], "--config: must be JSON"),
+    ],
+)
+def test_counts_are_counts_and_configs_are_json(arguments, message, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert message in capsys.readouterr().err
+
+
+def test_enlarged_images_in_onnx_and_shrunk_ones_that_onnx_does_not_have(tmp_path, capfd):
+    from onnx.reference import ReferenceEvaluator
+
+    config = Config(model="linear", loss="ce", epochs=1, epoch_steps=2, image_size=12)
+    train(config, tmp_path / "run", quiet=True, test=False)
+    trained = Trained(tmp_path / "run")
+    path = export(trained, tmp_path / "run.onnx", "onnx")
+    inputs = 255 * torch.rand(3, 1, 8, 8)
+    logits = ReferenceEvaluator(str(path)).run(None, {"inputs": inputs.numpy()})[0]
+    np.testing.assert_allclose(logits, trained.predict(inputs).scores, rtol=1e-4, atol=1e-4)
+    config = replace(config, image_size=4)
+    train(config, tmp_path / "small", quiet=True, test=False)
+    with pytest.raises(RunError, match="the other formats"):
+        export(Trained(tmp_path / "small"), path, "onnx")
+    capfd.readouterr()  # torch prints the graph
+
+
 def test_inputs_that_do_not_fit(runs, tmp_path, capsys):
     np.save(tmp_path / "wide.npy", np.zeros((2, 9, 9)))
     np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
     (tmp_path / "text.png").write_text("no image")
+    (tmp_path / "empty").mkdir()
     for name, message in (
         ("wide.npy", r"must be (N, 1, 8, 8)"),
         ("objects.npy", "not an array"),
         ("text.png", "not an image"),
         ("gone.png", "no file"),
+        ("empty", "no images"),
     ):
         assert main(["predict", str(runs / "ce"), str(tmp_path / name)]) == 1
         assert message in capsys.readouterr().err
@@ -208,3 +244,5 @@ def test_an_unfinished_run_cannot_predict(runs, tmp_path, capsys):
     (folder / "config.json").write_text((runs / "ce" / "config.json").read_text())
     assert main(["predict", str(folder), "x.png"]) == 1
     assert "not finished" in capsys.readouterr().err
+    assert main(["compare", str(folder)]) == 1
+    assert "none of the runs is finished" in capsys.readouterr().err

@@ -41,6 +41,17 @@ def test_settings_take_the_types_of_the_fields():
     assert config.loss_options == {"margin": 0.5, "normalize": True, "sigma": [10, 0.01, 16]}
 
 
+def test_none_is_a_word_where_words_are_taken():
+    settings = ["gradient=none", 'loss="ce"', "loss_options.margin=none"]
+    config = with_settings(Config(gradient="clip"), settings)
+    assert (config.gradient, config.loss, config.loss_options) == ("none", "ce", {"margin": None})
+
+
+def test_a_config_is_a_mapping():
+    with pytest.raises(TypeError, match="mapping of settings, got 5"):
+        Config.from_json(5)  # type: ignore[arg-type]
+
+
 def test_options_of_one_command_add_up():
     settings = ["loss_options.margin=1", "loss_options.objective=error"]
     assert with_settings(Config(), settings).loss_options == {"margin": 1, "objective": "error"}

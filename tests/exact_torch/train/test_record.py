@@ -3,12 +3,13 @@
 import errno
 import os
 import pickle
+import subprocess
 
 import pytest
 import torch
 
 from exact_torch.train import Config, RunError, checkpoint
-from exact_torch.train.record import Folder
+from exact_torch.train.record import Folder, environment
 
 
 def test_states_round_trip(tmp_path):
@@ -72,7 +73,7 @@ def test_a_half_written_file_is_never_looked_at(tmp_path):
 
 
 def test_folders_are_of_one_config(tmp_path):
-    Folder(tmp_path / "run", Config(lr=0.1))
+    Folder(tmp_path / "run", Config(lr=0.1)).save("checkpoint.pt", {})
     Folder(tmp_path / "run", Config(lr=0.1))
     with pytest.raises(RunError, match=r"lr=0\.2 \(was 0\.1\)"):
         Folder(tmp_path / "run", Config(lr=0.2))
@@ -89,6 +90,30 @@ def test_a_run_that_was_killed_before_it_began(tmp_path):
     (tmp_path / "run" / "environment.json").unlink()
     Folder(tmp_path / "run", Config())
     assert (tmp_path / "run" / "environment.json").exists()
+
+
+def test_a_run_that_never_began_takes_other_settings(tmp_path):
+    Folder(tmp_path / "run", Config(model="resnt18"))  # and the next thing is an error
+    Folder(tmp_path / "run", Config(model="resnet18"))
+    assert '"resnet18"' in (tmp_path / "run" / "config.json").read_text()
+    (tmp_path / "run" / "weights.bin").touch()  # not ours
+    with pytest.raises(RunError, match="other files"):
+        Folder(tmp_path / "run", Config())
+
+
+def test_numbers_that_json_does_not_have_are_not_written(tmp_path):
+    folder = Folder(tmp_path / "run", Config())
+    with pytest.raises(ValueError, match="JSON"):
+        folder.add_metrics({"epoch": 1, "loss": float("nan")})
+
+
+def test_the_commit_is_of_this_source(tmp_path, monkeypatch):
+    def git(command, **options):  # as in an environment inside of another project's checkout
+        out = "" if "ls-files" in command else "0123abcd"
+        return subprocess.CompletedProcess(command, 0, stdout=out)
+
+    monkeypatch.setattr(subprocess, "run", git)
+    assert environment()["commit"] is None
 
 
 def test_measurements_after_a_checkpoint_are_forgotten(tmp_path):

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from exact_torch.train import Config, RunError
+from exact_torch.train.record import Folder
 from exact_torch.train.search import search, settings_of
 
 TINY = Config(
@@ -58,7 +59,17 @@ def test_trials_that_fail_are_told_and_left_out(tmp_path):
         search(TINY, grid, tmp_path / "search", trials=1)
 
 
+def test_trials_of_another_search_are_not_taken_for_this(tmp_path):
+    other = dataclasses.replace(TINY, lr=0.1, epochs=3)
+    Folder(tmp_path / "trial-00", other).save_summary({"validation_accuracy": 1.0})
+    with pytest.raises(RunError, match=r"trial-00 holds a run with other settings: epochs=1"):
+        search(TINY, {"lr": [0.1]}, tmp_path, trials=1)
+
+
 def test_searches_that_make_no_sense(tmp_path):
+    for name in ("trials", "jobs"):
+        with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
+            search(TINY, GRID, tmp_path, **{name: 0})
     with pytest.raises(ValueError, match="validation=0"):
         search(dataclasses.replace(TINY, validation=0.0), GRID, tmp_path)
     with pytest.raises(ValueError, match="empty"):

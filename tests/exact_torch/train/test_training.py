@@ -6,8 +6,8 @@ import json
 import pytest
 import torch
 
-from exact_torch import data
-from exact_torch.train import Config, RunError, train
+from exact_torch import ExactLoss, data
+from exact_torch.train import Config, RunError, judgement, train
 from exact_torch.train.distributed import Processes
 from exact_torch.train.evaluate import scores_of
 from exact_torch.train.loop import _run
@@ -170,12 +170,27 @@ def test_scores_of_a_split_are_in_order(digits):
     torch.testing.assert_close(every_third, direct[::3])
 
 
+def test_scores_that_are_not_finite_have_no_scale():
+    loss = ExactLoss(2.0, normalize=True)
+    assert judgement.noise(loss, torch.full((2, 3), torch.nan)) == 2.0  # and no warning
+
+
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path):
     config = dataclasses.replace(QUICK, lr=1e38, loss="max_margin", loss_options={})
     with pytest.raises(RunError, match=r"(?s)step.*no checkpoint yet.*smaller lr"):
         train(config, tmp_path / "run", quiet=True)
     assert not (tmp_path / "run" / "checkpoint.pt").exists()
     assert not (tmp_path / "run" / "summary.json").exists()
+
+
+def test_weights_that_are_not_finite_are_not_judged(tmp_path):
+    # The loss of the last step is that of finite weights; what the step makes of them is not.
+    config = dataclasses.replace(QUICK, epoch_steps=1, lr=3e38, loss="ce", loss_options={})
+    config = dataclasses.replace(config, loss_options={"reduction": "sum"})
+    with pytest.raises(RunError, match="not finite after step 1"):
+        train(config, tmp_path / "run", quiet=True)
+    assert (tmp_path / "run" / "metrics.jsonl").read_text() == ""
+    assert not (tmp_path / "run" / "best.pt").exists()
 
 
 def test_weights_that_are_not_finite_never_reach_a_checkpoint(tmp_path, digits):
@@ -194,6 +209,79 @@ def test_a_finished_run_is_not_repeated(tmp_path):
     assert train(QUICK, tmp_path / "run", quiet=True) == first
     assert (tmp_path / "run" / "model.pt").stat().st_mtime_ns == written
     assert json.loads((tmp_path / "run" / "summary.json").read_text()) == first
+
+
+def test_a_run_without_a_test_can_be_tested_later(tmp_path):
+    first = train(QUICK, tmp_path / "run", quiet=True, test=False)
+    weights_then = (tmp_path / "run" / "checkpoint.pt").read_bytes()
+    later = train(QUICK, tmp_path / "run", quiet=True)
+    assert (tmp_path / "run" / "checkpoint.pt").read_bytes() == weights_then
+    assert later["validation_accuracy"] == first["validation_accuracy"]
+    assert later == train(QUICK, tmp_path / "other", quiet=True) | {"seconds": later["seconds"]}
+
+
+def test_the_best_weights_are_judged_with_the_sigma_of_their_time(tmp_path, monkeypatch):
+    config = dataclasses.replace(QUICK, select="best", lr=0.2, ema=0.5)
+    finish = Training.finish_epoch
+    monkeypatch.setattr(  # the first epoch is the best
+        Training, "finish_epoch", lambda self, accuracy: finish(self, accuracy / self.epoch**9)
+    )
+    summary = train(config, tmp_path / "run", quiet=True)
+    assert summary["best_epoch"] == 1
+    then = Folder(tmp_path / "run", config).metrics()[0]["validation"]
+    for name in ("accuracy", "expected_accuracy"):
+        assert summary[f"validation_{name}"] == pytest.approx(then[name], rel=1e-6)
+
+
+def test_selection_needs_validation_examples(tmp_path):
+    config = dataclasses.replace(QUICK, select="best", validation=1e-5)
+    with pytest.raises(ValueError, match=r"validation=1e-05 of 1438 examples leaves empty"):
+        train(config, tmp_path / "run", quiet=True)
+
+
+def test_clipping_is_of_all_that_is_trained(digits):
+    config = dataclasses.replace(
+        QUICK, loss="beta_bernoulli", loss_options={"learned": True}, momentum=0.0, lr=1.0
+    )
+    config = dataclasses.replace(config, gradient="clip", clip=1e-3)
+    before, after = (trained(config, digits, steps=steps) for steps in (1, 2))
+    moved = [
+        b - a
+        for part in ("network", "loss")
+        for a, b in zip(
+            getattr(before, part).parameters(), getattr(after, part).parameters(), strict=True
+        )
+    ]
+    assert torch.cat([each.flatten() for each in moved]).norm().item() == pytest.approx(1e-3, 1e-2)
+
+
+def test_classes_may_have_weights(digits):
+    options = {"sigma": 1.0, "weight": [1.0] * 10}
+    plain, one = (
+        weights(trained(dataclasses.replace(QUICK, loss_options=each), digits))
+        for each in ({"sigma": 1.0}, options)
+    )
+    torch.testing.assert_close(plain, one)
+    options = options | {"weight": [0.0] * 9 + [1.0]}
+    training = trained(dataclasses.replace(QUICK, loss_options=options), digits)
+    scores, _ = scores_of(training.network, digits.validation, torch.device("cpu"))
+    assert (scores.argmax(1) == 9).all()  # no other class counts
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"loss_options": {"sigma": [10.0]}}, r"loss_options\.sigma must be .*got \[10\.0\]"),
+        ({"loss_options": {"sigma": "cifar11"}}, r"loss_options\.sigma must be .*'cifar11'"),
+        ({"loss_options": {"margin": "tabular"}}, r"loss_options\.margin must be"),
+        ({"loss_options": {"sigma": "mnist"}, "head": "predicted"}, "predicted sigma"),
+        ({"loss_options": {"reduction": "none"}}, "reduction"),
+        ({"loss_options": {"reduction": "sum"}, "accumulate": 2}, "reduction"),
+    ],
+)
+def test_losses_that_make_no_sense(settings, message, digits):
+    with pytest.raises(ValueError, match=message):
+        Training(dataclasses.replace(QUICK, **settings), digits, torch.device("cpu"), Processes())
 
 
 def test_what_a_run_leaves(tmp_path):
