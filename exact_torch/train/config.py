@@ -153,17 +153,10 @@ def with_settings(config: Config, settings: Iterable[str]) -> Config:
     >>> config = with_settings(Config(), ["lr=0.5", "loss_options.margin=5"])
     >>> config.lr, config.loss_options
     (0.5, {'margin': 5})
-<<<<<<< HEAD
     >>> with_settings(Config(), ["epoch=3"])
     Traceback (most recent call last):
     ...
     ValueError: no setting is called 'epoch'; did you mean 'epochs'? There are ...
-=======
-    >>> with_settings(Config(), ["epoch=5"])
-    Traceback (most recent call last):
-    ...
-    ValueError: no setting is called 'epoch'; did you mean 'epochs'? ...
->>>>>>> review8
     """
     changed: dict[str, Any] = {}
     for setting in settings:
