@@ -9,8 +9,11 @@ one), and, where they are published, ``SEARCH``, the values of a search for each
 for each variant, ``SEEDS``, how many runs each number of the table is the mean of, and ``SMALL``,
 the configs of the twin.  Its documentation says what of it is published and what is ours.
 
-Table 3 of the mixing paper (LSTMs on reviews) and its GLUE figure (BERT) have no recipe: they are
-about text, and this package is about images and tables.
+Table 2 of the single-logit paper needs no runs but those of its table 1: a run's summary has the
+metrics of single logits and, as ``all_logits``, those of softmax probabilities.  Its table 3 is
+about speed, see ``validation.benchmarks.single_logit``.  Table 3 of the mixing paper (LSTMs on
+reviews) and its GLUE figure (BERT) have no recipe: they are about text, and this package is about
+images and tables.
 """
 
 import difflib

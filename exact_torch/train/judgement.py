@@ -54,10 +54,12 @@ def judge(scores: Tensor, labels: Tensor, sigma: Sigma) -> dict:
     # In double precision, because single can add up to more than 1.
     probs = probabilities(scores.double(), sigma.double() if isinstance(sigma, Tensor) else sigma)
     single = metrics.single_logit(scores, labels)
+    normalised = metrics.all_logits(scores, labels)
     return {
         "accuracy": metrics.accuracy(scores, labels).item(),
         "expected_accuracy": expected(scores, labels, sigma).item(),
         "calibration_error": metrics.calibration_error(probs, labels).item(),
         **{f"single_logit_{name}": value for name, value in single.items()},
+        **{f"all_logits_{name}": value for name, value in normalised.items()},
         "confusion": confusion.view(classes, classes).tolist(),
     }

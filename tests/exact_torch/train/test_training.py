@@ -170,6 +170,17 @@ def test_scores_of_a_split_are_in_order(digits):
     torch.testing.assert_close(every_third, direct[::3])
 
 
+def test_softmax_makes_single_logits_comparable():
+    labels = torch.arange(40) % 4
+    scores = 3.0 * torch.nn.functional.one_hot(labels, 4).float()
+    scores += 20.0 * torch.arange(40.0)[:, None]  # which the softmax does not see
+    judged = judgement.judge(scores, labels, None)
+    names = [name.removeprefix("all_logits_") for name in judged if name.startswith("all_logits_")]
+    assert len(names) == 3
+    assert all(judged[f"all_logits_{name}"] == pytest.approx(1.0) for name in names)
+    assert all(judged[f"single_logit_{name}"] < 0.9 for name in names)
+
+
 def test_scores_that_are_not_finite_have_no_scale():
     loss = ExactLoss(2.0, normalize=True)
     assert judgement.noise(loss, torch.full((2, 3), torch.nan)) == 2.0  # and no warning
