@@ -59,7 +59,7 @@ def train(
     finished = folder.summary()
     if finished is not None and (not test or "test_accuracy" in finished):
         return finished
-    with _deterministic(config.deterministic and device.type == "cuda"):
+    with folder.locked(), _deterministic(config.deterministic and device.type == "cuda"):
         training = Training(config, _load(config, data_dir, processes), device, processes)
         try:
             seconds = _run(training, folder, quiet or not processes.first)

@@ -5,6 +5,8 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,13 @@ from exact_torch.train.config import Config
 
 __all__ = ["Folder", "RunError"]
 
+try:
+    import fcntl
+except ImportError:  # Windows, where folders are not locked
+    fcntl = None  # type: ignore[assignment]
+
 # What a run may leave that failed before its first checkpoint.
-_BEFORE = ("config.json", "environment.json", "metrics.jsonl", "best.pt")
+_BEFORE = ("config.json", "environment.json", "metrics.jsonl", "best.pt", "lock")
 
 
 class RunError(RuntimeError):
@@ -57,6 +64,19 @@ class Folder:
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Let no other process train here, until this one is done or dead."""
+        if not self.writes or fcntl is None:
+            yield
+            return
+        with open(self / "lock", "w") as file:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # not inherited by workers
+            except OSError as error:
+                raise RunError(f"another process is training in {self.path}") from error
+            yield
 
     def summary(self) -> dict[str, Any] | None:
         """The summary, if the run is finished."""

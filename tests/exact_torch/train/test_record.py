@@ -4,12 +4,16 @@ import errno
 import os
 import pickle
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 
 from exact_torch.train import Config, RunError, checkpoint
 from exact_torch.train.record import Folder, environment
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_states_round_trip(tmp_path):
@@ -132,3 +136,23 @@ def test_a_process_that_does_not_write_does_not(tmp_path):
     folder.add_metrics({"epoch": 1})
     folder.save_summary({})
     assert not (tmp_path / "run").exists()
+
+
+def test_one_process_at_a_time(tmp_path):
+    folder = Folder(tmp_path / "run", Config())
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from exact_torch.train import Config, RunError\n"
+        "from exact_torch.train.record import Folder\n"
+        "try:\n"
+        f"    with Folder(Path({str(tmp_path / 'run')!r}), Config()).locked():\n"
+        "        pass\n"
+        "except RunError as error:\n"
+        "    sys.exit(str(error))\n"
+    )
+    command = [sys.executable, "-c", code]
+    with folder.locked():
+        refused = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "another process is training" in refused.stderr
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0

@@ -309,6 +309,7 @@ def test_what_a_run_leaves(tmp_path):
         "curves.png",
         "confusion.png",
         "summary.json",
+        "lock",
     }
     folder = Folder(tmp_path / "run", config)
     assert [each["epoch"] for each in folder.metrics()] == [1, 2]
