@@ -1,7 +1,9 @@
 """MNIST in three epochs of a small network, with EXACT, cross-entropy and the hinge loss.
 
-Ours throughout; some 100 seconds of a CPU a run.  For the loss see ``digits``.  EXACT has twice the
-learning rate, as its gradients are normalised and those of the others are not.
+Ours throughout; some 100 seconds of a CPU a run.  For the loss see ``digits``.  Rates and batches
+were chosen by validation accuracy until each loss had 98.8 %, which took one trial for
+cross-entropy, four for EXACT and eight for the hinge loss: this shows that they train, not which
+is best.
 """
 
 from dataclasses import replace
@@ -23,5 +25,5 @@ _OTHER = replace(_EXACT, lr=0.1, loss_options={}, gradient="none")
 RUNS = {
     "exact": _EXACT,
     "ce": replace(_OTHER, loss="ce"),
-    "hinge": replace(_OTHER, loss="hinge"),
+    "hinge": replace(_OTHER, loss="hinge", lr=0.3, schedule_options={"final": 0.02}, batch_size=64),
 }
