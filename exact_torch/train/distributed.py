@@ -18,6 +18,19 @@ from torch.nn.parallel import DistributedDataParallel
 __all__ = ["Processes"]
 
 
+def _check_restarts() -> None:
+    """Refuse what hangs: processes started anew that find addresses of the lost ones.
+
+    torchrun lets them share its own store, which it does not clear (pytorch issue 135712).
+    """
+    restarts = int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0"))
+    if restarts > 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        raise ValueError(
+            f"torchrun with --max-restarts {restarts} needs TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 "
+            "in its environment: without it, processes that are started again may wait for ever"
+        )
+
+
 @dataclass(frozen=True)
 class Processes:
     """The processes of a run: which one this is, and how many there are."""
@@ -31,6 +44,7 @@ class Processes:
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls()
         if not dist.is_initialized():  # once: a process cannot leave a group and join it again
+            _check_restarts()
             dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
             atexit.register(dist.destroy_process_group)
         return cls(dist.get_rank(), dist.get_world_size())

@@ -9,13 +9,7 @@ torch = pytest.importorskip("torch")
 from exact_torch import exact_loss  # noqa: E402
 from validation.benchmarks import training  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_whole_program(tmp_path, capsys):

@@ -36,8 +36,8 @@ def command(out, config=CONFIG, launcher=()):
     return [sys.executable, *launcher, "-m", "exact_torch", "train", *what, "--out", str(out)]
 
 
-def run(out, config=CONFIG, launcher=(), **more):
-    done = subprocess.run(
+def tried(out, config=CONFIG, launcher=(), **more):
+    return subprocess.run(
         command(out, config, launcher),
         cwd=ROOT,
         env={**os.environ, **ONE_THREAD, **more},
@@ -46,6 +46,10 @@ def run(out, config=CONFIG, launcher=(), **more):
         timeout=300,
         check=False,
     )
+
+
+def run(*arguments, **more):
+    done = tried(*arguments, **more)
     assert done.returncode == 0, done.stdout + done.stderr
     return done
 
@@ -137,40 +141,37 @@ def test_losses_of_a_batch_in_two_processes(tmp_path):
 @pytest.mark.slow
 def test_a_lost_process_is_replaced(tmp_path, undisturbed):
     out = tmp_path / "run"
-    launcher = (*TWO, "--max-restarts", "2")
-    process = subprocess.Popen(
-        command(out, launcher=launcher),
+    own_store = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    with subprocess.Popen(
+        command(out, launcher=(*TWO, "--max-restarts", "2")),
         cwd=ROOT,
-        env={**os.environ, **ONE_THREAD},
+        env={**os.environ, **ONE_THREAD, **own_store},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-    )
-    while not (out / "checkpoint.pt").exists():
-        assert process.poll() is None
-        time.sleep(0.05)
-    workers = subprocess.run(
-        ["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=True
-    ).stdout.split()
-    os.kill(int(workers[-1]), signal.SIGKILL)
-    printed, _ = process.communicate(timeout=300)
+    ) as process:
+        try:
+            while not (out / "checkpoint.pt").exists():
+                assert process.poll() is None
+                time.sleep(0.05)
+            workers = subprocess.run(
+                ["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=True
+            ).stdout.split()
+            os.kill(int(workers[-1]), signal.SIGKILL)
+            printed, _ = process.communicate(timeout=300)
+        finally:
+            process.terminate()
     assert process.returncode == 0, printed
     torch.testing.assert_close(weights(out), weights(undisturbed), rtol=1e-3, atol=1e-4)
 
 
+def test_restarts_that_might_hang_are_refused(tmp_path):
+    done = tried(tmp_path / "run", launcher=(*TWO, "--max-restarts", "2"))
+    assert done.returncode != 0
+    assert "needs TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1" in done.stderr
+
+
 def test_a_batch_that_cannot_be_shared(tmp_path):
-    done = subprocess.run(
-        command(
-            tmp_path / "run",
-            CONFIG | {"batch_size": 63},
-            TWO,
-        ),
-        cwd=ROOT,
-        env={**os.environ, **ONE_THREAD},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = tried(tmp_path / "run", CONFIG | {"batch_size": 63}, TWO)
     assert done.returncode != 0
     assert "multiple of accumulate=1 times the 2 processes" in done.stderr
