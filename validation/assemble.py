@@ -1,0 +1,117 @@
+"""From reports to a page: what there is to do, what came of it, what is said of it."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.util
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from validation import reports
+from validation.benchmarks.timing import machine
+from validation.oracles import inventory
+from validation.page import Check, NotRun, Section
+from validation.page.files import write as write_files
+from validation.page.html import checks
+from validation.running import Outcome, Store, Task, run
+from validation.running.task import source
+
+# (tasks done, tasks in all, name, seconds, whether it failed)
+Progress = Callable[[int, int, str, float, bool], None]
+
+
+def sections(
+    names: Sequence[str],
+    scale: str,
+    folder: Path,
+    *,
+    jobs: int = 1,
+    dask: str | None = None,
+    progress: Progress = lambda *told: None,
+) -> dict[str, Section]:
+    """The sections of reports, by name; what ``folder`` has of their tasks is not done again.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of ``validation.reports.REPORTS``.
+    scale : str
+        "small", "quick" or "full".
+    folder : Path
+        Of results, as they come.
+    jobs, dask
+        See ``validation.running.run``.
+    progress : callable
+        Called after each task with tasks done, tasks in all, name, seconds, and whether it failed.
+    """
+    store = Store(folder)
+    missing = {name: _missing(reports.REPORTS[name].needs) for name in names}
+    tasks = {name: reports.get(name).tasks(scale) for name in names if not missing[name]}
+    everything = [(name, task) for name in tasks for task in tasks[name]]
+    done = sum(store.get(task) is not None for _, task in everything)
+
+    def report(index: int, outcome: Outcome) -> None:
+        nonlocal done
+        done += 1
+        name, task = everything[index]
+        failed = outcome.failure is not None
+        progress(done, len(everything), f"{name}: {task.name}", outcome.seconds, failed)
+
+    outcomes = run([task for _, task in everything], store, jobs=jobs, dask=dask, report=report)
+    came = list(zip(everything, outcomes, strict=True))
+    found = {}
+    for name in names:
+        if missing[name]:
+            found[name] = _not_run(name, missing[name])
+        else:
+            own = ((task, outcome) for (of, task), outcome in came if of == name)
+            found[name] = _section(name, scale, own)
+    return found
+
+
+def flagged(found: Mapping[str, Section]) -> list[Check]:
+    """The checks that do not hold."""
+    return [check for check in checks(found.values()) if not check.holds]
+
+
+def write(found: Mapping[str, Section], scale: str, folder: Path, name: str) -> Path:
+    """The page and its files; returns the page's path."""
+    facts = {
+        "date": datetime.date.today().isoformat(),
+        "machine and versions": machine(),
+        "source": f"{source()} (a fingerprint of mvnorth and exact_torch)",
+        "scale": scale,
+    }
+    for oracle in inventory.oracles():
+        there = oracle.version or f"missing: {oracle.install}"
+        facts[f"oracle: {oracle.name}"] = there
+    return write_files(folder, name, "mvnorth: validation", facts, found)
+
+
+def _section(name: str, scale: str, came: Iterable[tuple[Task, Outcome]]) -> Section:
+    """What a report says, after which of its tasks failed."""
+    failures, values = [], {}
+    for task, outcome in came:
+        if outcome.failure is None:
+            values[task.name] = outcome.value
+        else:
+            last = outcome.failure.strip().splitlines()[-1]
+            failures.append(Check(f"`{task.name}` is computed.", False, last))
+    title = reports.REPORTS[name].title
+    try:
+        section = reports.get(name).section(values, scale)
+    except Exception:
+        if not failures:
+            raise
+        section = Section(title)  # it cannot speak without what failed
+    return Section(title, [*failures, *section.parts])
+
+
+def _not_run(name: str, missing: Sequence[str]) -> Section:
+    title = reports.REPORTS[name].title
+    why = f"{', '.join(missing)} cannot be imported."
+    return Section(title, [NotRun(title, why, "python -m pip install 'mvnorth[validation]'")])
+
+
+def _missing(needs: Sequence[str]) -> list[str]:
+    return [name for name in needs if importlib.util.find_spec(name) is None]

@@ -1,0 +1,70 @@
+"""The parts of a page: text, tables, pictures with their data, checks, and what was not run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph; `` `code` `` and ``[words](address)`` may stand in it, as in all other texts."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns with a header; cells are numbers or texts, and None where there is nothing."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of matplotlib's with what it shows: ``data`` becomes a file beside the page."""
+
+    title: str
+    figure: Any
+    data: Table
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A claim that may fail, and what was found. ``holds=False`` flags it in the page."""
+
+    claim: str
+    holds: bool
+    found: str
+
+
+@dataclass(frozen=True)
+class NotRun:
+    """What this run has not got, why, and the command that gives it."""
+
+    what: str
+    why: str
+    command: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page with a title."""
+
+    title: str
+    parts: Sequence[Part] = field(default_factory=tuple)
+
+    def walk(self) -> Iterator[Part]:
+        """All parts, those of the sections in it as well."""
+        for part in self.parts:
+            yield part
+            if isinstance(part, Section):
+                yield from part.walk()
+
+
+Part: TypeAlias = Text | Table | Picture | Check | NotRun | Section

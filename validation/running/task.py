@@ -1,0 +1,75 @@
+"""A task: a function and its arguments, small enough to be done again when it is lost."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("mvnorth", "exact_torch")  # beside this one
+_NOT_IN_RESULTS = ("cli.py", "__main__.py")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one worker does at a time.
+
+    Attributes
+    ----------
+    name : str
+        Unique in a report.
+    call : callable
+        A function of a module. It depends on nothing but its arguments, so that results are the
+        same whatever runs it, and returns what JSON can hold (infinities and NaN included).
+    arguments : mapping
+        By name, of what JSON can hold.
+    alone : bool
+        It measures time or memory: nothing else runs beside it.
+    """
+
+    name: str
+    call: Callable[..., Any]
+    arguments: Mapping[str, Any]
+    alone: bool = False
+
+    @property
+    def key(self) -> str:
+        """The name of its result: another one for other arguments or another library."""
+        what = [self.call.__module__, self.call.__qualname__, dict(self.arguments), source()]
+        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:20]
+
+    def perform(self) -> Outcome:
+        """Call the function; what it raises is an outcome too."""
+        start = time.monotonic()
+        try:
+            value = json.loads(json.dumps(self.call(**self.arguments)))  # as the store returns it
+        except Exception:
+            return Outcome(None, time.monotonic() - start, traceback.format_exc())
+        return Outcome(value, time.monotonic() - start)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a task: its value and seconds, or what went wrong."""
+
+    value: Any
+    seconds: float
+    failure: str | None = None
+
+
+@functools.cache
+def source() -> str:
+    """A fingerprint of the library's source: results of other sources are not those of this one."""
+    root = Path(__file__).parents[2]
+    hashed = hashlib.sha256()
+    for package in PACKAGES:
+        for path in sorted((root / package).rglob("*.py")):
+            if path.name not in _NOT_IN_RESULTS:
+                hashed.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return hashed.hexdigest()[:12]

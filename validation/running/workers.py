@@ -1,0 +1,115 @@
+"""What runs tasks: this machine's processes, or a Dask cluster. Results are the same."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+
+from validation.running.store import Store
+from validation.running.task import Outcome, Task
+
+_LOSSES = 3  # of processes; from then on each task has one of its own
+
+Done = Iterator[tuple[int, Outcome]]
+
+
+def run(
+    tasks: Sequence[Task],
+    store: Store,
+    *,
+    jobs: int = 1,
+    dask: str | None = None,
+    report: Callable[[int, Outcome], None] = lambda index, outcome: None,
+) -> list[Outcome]:
+    """Do all tasks that the store does not have.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        Those that measure time run one by one, after all others and on this machine.
+    store : Store
+        Has every result from the moment it is there.
+    jobs : int
+        Processes on this machine.
+    dask : str, optional
+        Address of a Dask scheduler, whose workers do the tasks instead.
+    report : callable
+        Called with the index of each task and its outcome when it is done.
+
+    Returns
+    -------
+    list of Outcome
+        In the order of the tasks.
+    """
+    outcomes = {index: store.get(task) for index, task in enumerate(tasks)}
+    waiting = [index for index, outcome in outcomes.items() if outcome is None]
+    together = {index: tasks[index] for index in waiting if not tasks[index].alone}
+    alone = {index: tasks[index] for index in waiting if tasks[index].alone}
+    first = on_dask(together, dask) if dask else in_processes(together, jobs)
+    for index, outcome in itertools.chain(first, in_processes(alone, 1)):
+        store.put(tasks[index], outcome)
+        outcomes[index] = outcome
+        report(index, outcome)
+    return [outcome for outcome in outcomes.values() if outcome is not None]
+
+
+def in_processes(tasks: Mapping[int, Task], jobs: int) -> Done:
+    """In ``jobs`` processes; tasks that were under way when one was lost are done again."""
+    waiting = dict(tasks)
+    for _ in range(_LOSSES):
+        if not waiting:
+            return
+        with _pool(jobs) as pool:
+            futures = {pool.submit(task.perform): index for index, task in waiting.items()}
+            try:
+                for future in as_completed(futures):
+                    outcome = future.result()
+                    del waiting[futures[future]]
+                    yield futures[future], outcome
+            except BrokenProcessPool:
+                continue
+            except BaseException:  # interrupted: what has not begun is not begun
+                pool.shutdown(cancel_futures=True)
+                raise
+    for index, task in waiting.items():
+        with _pool(1) as pool:
+            try:
+                yield index, pool.submit(task.perform).result()
+            except BrokenProcessPool:
+                yield index, Outcome(None, 0.0, "the process that did this was killed, or crashed")
+
+
+def on_dask(tasks: Mapping[int, Task], address: str) -> Done:
+    """On the workers of a Dask cluster; the scheduler does a lost worker's tasks again."""
+    if not tasks:
+        return
+    try:
+        from dask import distributed
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            "--dask needs dask.distributed: pip install 'mvnorth[dask]'"
+        ) from error
+    with distributed.Client(address, set_as_default=False) as client:
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        if any(worker["nthreads"] > 1 for worker in workers):
+            raise ValueError(
+                "tasks share nothing but the process they run in: start Dask's workers with "
+                "--nthreads 1"
+            )
+        futures = {
+            client.submit(task.perform, key=f"validation-{task.key}", pure=False): index
+            for index, task in tasks.items()
+        }
+        for future in distributed.as_completed(futures):
+            if future.status == "finished":
+                yield futures[future], future.result()
+            else:
+                yield futures[future], Outcome(None, 0.0, f"{future.exception()}")
+
+
+def _pool(jobs: int) -> ProcessPoolExecutor:
+    # Spawned, because threads of numerical libraries do not survive a fork.
+    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
