@@ -12,7 +12,7 @@ FILES: tuple[str, ...] = ()
 
 
 def _file(name: str) -> Report:
-    module: Report = importlib.import_module(f"validation.paper.{name}")  # type: ignore[assignment]
+    module: Report = importlib.import_module(f"validation.paper.{name}")
     return module
 
 
