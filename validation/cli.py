@@ -28,11 +28,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.fresh:
         shutil.rmtree(options.out / "tasks", ignore_errors=True)
     try:
+        if options.download:
+            _download()
         return _run(options)
     except KeyboardInterrupt:
         print("validation: interrupted; the same command goes on", file=sys.stderr)
         return 130
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, RuntimeError) as error:
         print(f"validation: {error}", file=sys.stderr)
         return 2
 
@@ -63,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=_count, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--dask", metavar="ADDRESS", help="scheduler of a Dask cluster")
     parser.add_argument("--data-dir", type=Path, help="folder of MNIST, CIFAR-10 and UCI files")
+    parser.add_argument("--download", action="store_true", help="download them first")
     parser.add_argument("--fresh", action="store_true", help="forget what was computed before")
     return parser
 
@@ -77,6 +80,13 @@ def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a positive number, got {text!r}")
     return int(text)
+
+
+def _download() -> None:
+    from exact_torch import data
+
+    for name in ("mnist", "cifar10", "uci/wine"):  # with one UCI set come all
+        data.load(name)
 
 
 def _run(options: argparse.Namespace) -> int:

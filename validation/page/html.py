@@ -109,7 +109,11 @@ def _part(part: Part, level: int, numbers: Any) -> str:
 
 
 def _table(table: Table) -> str:
-    head = "".join(f"<th>{_text(name)}</th>" for name in table.header)
+    words = [any(isinstance(row[n], str) for row in table.rows) for n in range(len(table.header))]
+    head = "".join(
+        f"<th{' class=text' if left else ''}>{_text(name)}</th>"
+        for name, left in zip(table.header, words, strict=True)
+    )
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
     note = f"<p class=note>{_text(table.note)}</p>" if table.note else ""
     caption = f"<p><b>{_text(table.title)}</b></p>" if table.title else ""

@@ -92,7 +92,7 @@ def on_dask(tasks: Mapping[int, Task], address: str) -> Done:
         raise ModuleNotFoundError(
             "--dask needs dask.distributed: pip install 'mvnorth[dask]'"
         ) from error
-    with distributed.Client(address, set_as_default=False) as client:
+    with distributed.Client(address) as client:
         workers = client.scheduler_info(n_workers=-1)["workers"].values()
         if any(worker["nthreads"] > 1 for worker in workers):
             raise ValueError(
