@@ -7,10 +7,11 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 
-from exact_torch.train import Config, train
+from exact_torch.train import Config, curves, train
 
 
 def train_once(config: Mapping[str, Any], data_dir: str | None = None) -> dict[str, Any]:
@@ -38,7 +39,9 @@ def train_once(config: Mapping[str, Any], data_dir: str | None = None) -> dict[s
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with tempfile.TemporaryDirectory() as folder:
+        # The pictures of a run, which nobody would see, take longer than a small training.
+        pictures = mock.patch.multiple(curves, draw=_nothing, confusion=_nothing)
+        with pictures, tempfile.TemporaryDirectory() as folder:
             summary = train(settings, Path(folder) / "run", data_dir, quiet=True)
             lines = (Path(folder) / "run" / "metrics.jsonl").read_text().splitlines()
     finally:
@@ -49,3 +52,7 @@ def train_once(config: Mapping[str, Any], data_dir: str | None = None) -> dict[s
 
 def _timeless(measured: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in measured.items() if name != "seconds"}
+
+
+def _nothing(*arguments: Any) -> None:
+    pass
