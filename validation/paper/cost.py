@@ -30,7 +30,7 @@ _SAMPLES = {"small": (16, 64), "quick": (16, 64, 256), "full": (16, 64, 256, 102
 _OF_CLASSES = {"small": 64, "quick": 64, "full": 512}  # samples where classes vary
 _OF_SAMPLES = {"small": 16, "quick": 64, "full": 128}  # classes where samples vary
 _ROUNDS = {"small": 1, "quick": 3, "full": 5}
-_WORK = 4e7  # most numbers of the published algorithm in a call: fewer rows for more of them
+_WORK = 8e6  # most numbers of the published algorithm in a call: fewer rows for more of them
 _ROWS = 256
 
 
@@ -123,11 +123,15 @@ def _growth(what: str, sizes: Sequence[tuple[int, int]], found: Sequence[Any]) -
         f"power {powers['published']:.2f} of their number, where {theory} is published; "
     )
     if what == "samples":
-        return [table, Picture(table.title, figure, table), Text(told + "exact_loss has none.")]
+        return [
+            table,
+            Picture(f"Time against {what}", figure, table),
+            Text(told + "exact_loss has none."),
+        ]
     last = rows[-1][3]
     return [
         table,
-        Picture(table.title, figure, table),
+        Picture(f"Time against {what}", figure, table),
         Text(told + f"that of exact_loss with the power {powers['exact_loss']:.2f}."),
         Check(
             f"At C = {varied[-1]}, {fixed}, exact_loss takes less than a third of the time of the "

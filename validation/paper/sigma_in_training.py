@@ -20,9 +20,9 @@ PUBLISHED = (
     "average sigma falls during training, and with it the gap between accuracy and expected "
     "accuracy"
 )
-_SEEDS = {"small": 1, "quick": 3, "full": 5}
 _RATES = {"small": (0.5,), "quick": (0.01, 0.1, 0.5), "full": (0.01, 0.1, 0.5)}
-_RATE_SEEDS = {"small": 1, "quick": 2, "full": 5}
+_RATE_SEEDS = {"small": 1, "quick": 1, "full": 4}
+_CONSTANT: dict[str, Any] = {"schedule": "constant", "schedule_options": {}}
 _PREDICTED: dict[str, Any] = {
     "head": "predicted",
     "loss_options": {"objective": "nll"},
@@ -32,19 +32,22 @@ _PREDICTED: dict[str, Any] = {
 
 def runs(scale: str) -> dict[str, Config]:
     """By data set: Adam, the one optimiser of the first version that needs no rate from us."""
-    adam = {**_PREDICTED, "optimizer": "adam", "lr": 1e-3, "schedule": "constant"}
+    adam = {**_PREDICTED, "optimizer": "adam", "lr": 1e-3, **_CONSTANT}
     found = {data: replace(base, **adam) for data, base in variants.bases(scale).items()}
-    epochs = {"small": 3, "quick": 8, "full": 12}[scale]
-    return found | {"digits": replace(found["digits"], epochs=epochs)}
+    epochs = {"small": 4, "quick": 7, "full": 12}[scale]
+    return found | {"digits": replace(found["digits"], epochs=epochs, epoch_steps=None)}
 
 
 def sgd(scale: str) -> dict[str, Config]:
     """Digits with SGD at several rates; 0.5 is the published one."""
     base = variants.bases(scale)["digits"]
-    return {
-        f"SGD, lr {rate:g}": replace(base, **_PREDICTED, lr=rate, schedule="constant")
+    found = {
+        f"SGD, lr {rate:g}": replace(base, **_PREDICTED, lr=rate, **_CONSTANT)
         for rate in _RATES[scale]
     }
+    if scale != "small":
+        found["SGD, lr 0.1, clipped"] = replace(found["SGD, lr 0.1"], gradient="clip", clip=1.0)
+    return found
 
 
 def repeated(config: dict[str, Any]) -> bool:
@@ -55,7 +58,11 @@ def repeated(config: dict[str, Any]) -> bool:
 def tasks(scale: str) -> list[Task]:
     short = replace(runs(scale)["digits"], epochs=2, epoch_steps=5)
     return [
-        *variants.tasks(runs(scale), _SEEDS[scale]),
+        *(
+            task
+            for data, run in runs(scale).items()
+            for task in variants.tasks({data: run}, variants.seeds(scale, data))
+        ),
         *variants.tasks(sgd(scale), _RATE_SEEDS[scale]),
         Task("repeated", repeated, {"config": short.to_json()}),
     ]
@@ -71,7 +78,7 @@ def section(results: Results, scale: str) -> Section:
         )
     ]
     for data in runs(scale):
-        found = variants.of(results, data, _SEEDS[scale])
+        found = variants.of(results, data, variants.seeds(scale, data))
         if found:
             parts += _of_set(data, [each["metrics"] for each in found])
     parts += _rates(results, scale)
@@ -138,18 +145,18 @@ def _rates(results: Results, scale: str) -> list[Any]:
             sigmas = [each["train"]["sigma"] for each in run["metrics"]]
             accuracy = run["summary"]["test_accuracy"]
             rows.append([name, seed, sigmas[0], sigmas[-1], 100 * accuracy])
-            lost += accuracy < 0.3 and sigmas[-1] > sigmas[0]
-            count += 1
+            if not name.endswith("clipped"):
+                lost += accuracy < 0.5
+                count += 1
     header = ["run", "seed", "sigma, first epoch", "sigma, last epoch", "test accuracy, %"]
     return [
         Table("Digits with SGD, sigma predicted", header, rows),
         Text(
             f"By SGD with momentum {recipes.get('digits').runs[''].momentum:g} this is not a safe "
-            f"way to train: in {lost} of these {count} runs sigma grew, and the network classified "
-            "less than 30 % rightly in the end. Gradients of scores are in proportion to 1/sigma: "
-            "once a few large steps have made sigma large, there is little to lead back. The "
-            "published rate of 0.5 belongs to networks that end in average pooling after many "
-            "layers, and to a parametrisation of sigma that is not published; clipping gradients "
-            "(`gradient=clip`), Adam, and the schedule of the later version avoid this."
+            f"way to train: in {lost} of the {count} runs without clipping less than half of the "
+            "test set was classified rightly in the end. Gradients of scores are in proportion to "
+            "1/sigma: once a few large steps have made sigma large, there is little to lead back. "
+            "The published rate is 0.5; the network, and perhaps the way sigma is kept positive, "
+            "are others there."
         ),
     ]

@@ -44,7 +44,9 @@ def runs(scale: str) -> dict[str, dict[str, Config]]:
 
 def tasks(scale: str) -> list[Task]:
     return [
-        task for of in runs(scale).values() for task in variants.tasks(of, variants.SEEDS[scale])
+        task
+        for data, of in runs(scale).items()
+        for task in variants.tasks(of, variants.seeds(scale, data))
     ]
 
 
@@ -59,7 +61,7 @@ def section(results: Results, scale: str) -> Section:
         )
     ]
     for data, configs in runs(scale).items():
-        found = variants.accuracies(results, list(configs), variants.SEEDS[scale])
+        found = variants.accuracies(results, list(configs), variants.seeds(scale, data))
         reference = f"{data}, {_EXACT}"
         if found[reference]:
             parts += _of_set(results, scale, data, list(configs))
@@ -71,7 +73,7 @@ def section(results: Results, scale: str) -> Section:
                     "One learning rate for all, chosen for none: not a comparison of losses.",
                 ),
                 Text(variants.verdict(found, reference)),
-                variants.learns(found, reference, data),
+                variants.learns(found, [reference], data),
             ]
     parts += variants.absent("Norms of gradients on MNIST", scale)
     parts.append(
@@ -88,7 +90,7 @@ def section(results: Results, scale: str) -> Section:
 def _of_set(results: Results, scale: str, data: str, names: list[str]) -> list[Any]:
     norms = {}
     for name in names:
-        every = variants.of(results, name, variants.SEEDS[scale])
+        every = variants.of(results, name, variants.seeds(scale, data))
         curves = [[each["train"]["gradient_norm"] for each in run["metrics"]] for run in every]
         norms[name] = np.mean(curves, axis=0).tolist()
     epochs = range(1, len(norms[names[0]]) + 1)

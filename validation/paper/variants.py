@@ -22,12 +22,11 @@ from validation.paper.training import train_once
 from validation.reports import Results
 from validation.running import Task
 
-SEEDS = {"small": 1, "quick": 3, "full": 5}
 TESTED = {"digits": 359, "mnist": 10_000}  # examples of the test sets
 _DIGITS: dict[str, dict[str, Any]] = {
-    "small": {"epochs": 2, "epoch_steps": 10},
-    "quick": {"epochs": 5},
-    "full": {"epochs": 10},
+    "small": {"epochs": 2, "epoch_steps": 8},
+    "quick": {"epochs": 4},
+    "full": {"epochs": 8},
 }
 Accuracies = dict[str, list[float]]  # by variant, a seed each
 
@@ -38,8 +37,13 @@ def bases(scale: str) -> dict[str, Config]:
     found = {"digits": digits}
     if scale == "full" and data_sets.there("mnist"):
         mnist = recipes.get("mnist/exact").runs["exact"]
-        found["mnist"] = replace(mnist, model_options={"width": 8}, epochs=6, epoch_steps=25)
+        found["mnist"] = replace(mnist, model_options={"width": 8}, epochs=4, epoch_steps=25)
     return found
+
+
+def seeds(scale: str, data: str) -> int:
+    """How many seeds every variant is trained with."""
+    return {"small": 1, "quick": 3, "full": 4 if data == "digits" else 3}[scale]
 
 
 def absent(what: str, scale: str) -> list[Any]:
@@ -49,24 +53,24 @@ def absent(what: str, scale: str) -> list[Any]:
     return [data_sets.missing(what, "MNIST")]
 
 
-def tasks(runs: Mapping[str, Config], seeds: int) -> list[Task]:
-    """A task for each run and seed."""
+def tasks(runs: Mapping[str, Config], count: int) -> list[Task]:
+    """A task for each run and each of ``count`` seeds."""
     return [
         Task(_name(run, seed), train_once, {"config": replace(config, seed=seed).to_json()})
         for run, config in runs.items()
-        for seed in range(seeds)
+        for seed in range(count)
     ]
 
 
-def of(results: Results, run: str, seeds: int) -> list[Any]:
+def of(results: Results, run: str, count: int) -> list[Any]:
     """What came of a run, by seed; those that failed are left out."""
-    names = (_name(run, seed) for seed in range(seeds))
+    names = (_name(run, seed) for seed in range(count))
     return [results[name] for name in names if name in results]
 
 
-def accuracies(results: Results, runs: Sequence[str], seeds: int) -> Accuracies:
+def accuracies(results: Results, runs: Sequence[str], count: int) -> Accuracies:
     """Test accuracies; a seed that failed for one run is left out for all, so that they pair."""
-    common = [s for s in range(seeds) if all(_name(run, s) in results for run in runs)]
+    common = [s for s in range(count) if all(_name(run, s) in results for run in runs)]
     return {
         run: [results[_name(run, seed)]["summary"]["test_accuracy"] for seed in common]
         for run in runs
@@ -134,14 +138,15 @@ def verdict(found: Accuracies, reference: str) -> str:
     )
 
 
-def learns(found: Accuracies, run: str, data: str, classes: int = 10) -> Check:
-    """The check that all seeds of a run are better than guessing, whatever the labels."""
-    right = [round(accuracy * TESTED[data]) for accuracy in found[run]]
-    chance = max(float(stats.binom.sf(n - 1, TESTED[data], 1 / classes)) for n in right)
+def learns(found: Accuracies, runs: Sequence[str], data: str, classes: int = 10) -> Check:
+    """The check that runs are better than guessing with all seeds, whatever the labels."""
+    worst = min((min(found[run]), run) for run in runs)
+    right = round(worst[0] * TESTED[data])
+    chance = float(stats.binom.sf(right - 1, TESTED[data], 1 / classes))
     return Check(
-        f"{data}, {run}: with every seed the test accuracy is better than guessing, p < 1e-6.",
+        f"Better than guessing on the test set with every seed, p < 1e-6: {'; '.join(runs)}.",
         chance < 1e-6,
-        f"Worst of {len(right)}: {100 * min(found[run]):.1f} %, p = {chance:.1g}.",
+        f"Worst: {worst[1]}, {100 * worst[0]:.1f} % right, p = {chance:.1g}.",
     )
 
 
