@@ -8,7 +8,15 @@ from validation.page import Section
 from validation.reports import Report, Results
 from validation.running import Task
 
-FILES: tuple[str, ...] = ()
+FILES: tuple[str, ...] = (
+    "toy_example",
+    "sigma_in_training",
+    "sample_size",
+    "cost",
+    "v2_sigma",
+    "v2_margin",
+    "v2_gradient_norm",
+)
 
 
 def _file(name: str) -> Report:
