@@ -100,25 +100,26 @@ def _range(rows: list[list[Any]], classes: int) -> str:
 def _spread(rows: list[list[Any]], classes: int) -> Picture:
     own = [row for row in rows if row[0] == classes]
     title = f"Noise of P, C = {classes}"
-    figure, ax = axes(log="xy", xlabel="N", ylabel="relative std of P", title=f"C = {classes}")
+    figure, ax = axes(log="xy", xlabel="N", ylabel="relative std of P")
     for prob in dict.fromkeys(row[1] for row in own):
         line = [(row[2], row[3]) for row in own if row[1] == prob]
         ax.plot(*zip(*line, strict=True), "o-", label=f"P = {prob:g}", markersize=4)
     numbers = sorted({row[2] for row in own})
     top = max(row[3] for row in own)
     ax.plot(numbers, [top / math.sqrt(n) for n in numbers], "k:", label=r"$N^{-1/2}$")
-    ax.legend(fontsize="small")
+    ax.set_ylim(bottom=min(row[3] for row in own) / 50)  # room for the legend
+    ax.legend(fontsize="small", loc="lower left", ncols=2)
     data = Table(title, ["P", "N", "relative std"], [[row[1], row[2], row[3]] for row in own])
     return Picture(title, figure, data)
 
 
 def _bars(rows: list[list[Any]], classes: int) -> Picture:
     title = f"Error of the estimated -log P, C = {classes}"
-    figure, ax = axes(xlabel="N", ylabel="estimate less exact", title=f"C = {classes}")
+    figure, ax = axes(xlabel="N", ylabel="estimate less exact")
     ax.set_xscale("log", base=2)
     own = [row for row in rows if row[0] == classes]
     probs = list(dict.fromkeys(row[1] for row in own))
-    probs = [probs[0], probs[-1]] if len(probs) > 1 else probs
+    probs = [probs[len(probs) // 2 - 1], probs[-1]]  # a usual example and the hardest
     for k, prob in enumerate(probs):
         line = [row for row in own if row[1] == prob]
         x = [row[2] * (1.1 if k else 1 / 1.1) for row in line]
