@@ -34,7 +34,7 @@ REPORTS = {
     "honesty": Entry("Honesty of errors"),
     "gradients": Entry("Gradients"),
     "speed": Entry("Speed"),
-    "exact": Entry("EXACT", ("matplotlib", "torch")),
+    "exact": Entry("EXACT", ("matplotlib", "mpmath", "torch")),
     "paper": Entry("The papers' tables and figures", _TRAINING),
     "criticism": Entry("Criticism of EXACT", _TRAINING),
 }
