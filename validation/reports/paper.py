@@ -8,7 +8,11 @@ from validation.page import Section
 from validation.reports import Report, Results
 from validation.running import Task
 
-FILES: tuple[str, ...] = ()
+FILES: tuple[str, ...] = (
+    "images",
+    "single_logit",
+    "single_logit_speed",
+)
 
 
 def _file(name: str) -> Report:
