@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import torch
 
-from exact_torch.train import Config, curves, train
+from exact_torch import data
+from exact_torch.train import Config, train
+from exact_torch.train.evaluate import scores_of
+from exact_torch.train.trained import Trained
 
 
-def train_once(config: Mapping[str, Any], data_dir: str | None = None) -> dict[str, Any]:
+def train_once(
+    config: Mapping[str, Any],
+    data_dir: str | None = None,
+    look: Callable[[Path], Any] | None = None,
+) -> dict[str, Any]:
     """Train and test a network, on the CPU in one thread.
 
     Parameters
@@ -23,12 +29,15 @@ def train_once(config: Mapping[str, Any], data_dir: str | None = None) -> dict[s
         Of ``Config.to_json``; all that is random comes from its seed.
     data_dir : str, optional
         Where data sets are, unless the environment says it.
+    look : callable, optional
+        Called with the run's folder before it is removed.
 
     Returns
     -------
     dict
         "summary" as ``train`` returns it, and "metrics", what it measured in each epoch. Seconds
         are not in them, so that runs with equal configs are equal; use ``alone`` tasks for times.
+        "looked" is what ``look`` returned.
 
     Raises
     ------
@@ -39,20 +48,38 @@ def train_once(config: Mapping[str, Any], data_dir: str | None = None) -> dict[s
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        # The pictures of a run, which nobody would see, take longer than a small training.
-        pictures = mock.patch.multiple(curves, draw=_nothing, confusion=_nothing)
-        with pictures, tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder:
             summary = train(settings, Path(folder) / "run", data_dir, quiet=True)
+            looked = None if look is None else look(Path(folder) / "run")
             lines = (Path(folder) / "run" / "metrics.jsonl").read_text().splitlines()
     finally:
         torch.set_num_threads(threads)
     metrics = [json.loads(line) for line in lines]
-    return {"summary": _timeless(summary), "metrics": [_timeless(each) for each in metrics]}
+    return {
+        "summary": _timeless(summary),
+        "metrics": [_timeless(each) for each in metrics],
+        "looked": looked,
+    }
+
+
+def stored_scores(run: Path, data_dir: str | None = None) -> tuple[Any, Any, Any]:
+    """What the network that a run has stored says of the test set.
+
+    Returns
+    -------
+    scores : (N, C) array
+    labels : (N,) array
+    sigma : (N, 1) array, or None where it is not predicted
+    """
+    trained = Trained(run)
+    config = trained.config
+    dataset = data.load(
+        config.data, data_dir, validation=config.validation, **dict(config.data_options)
+    )
+    scores, sigma = scores_of(trained.network, dataset.test, torch.device("cpu"))
+    labels = dataset.test.labels.numpy()
+    return scores.numpy(), labels, None if sigma is None else sigma.numpy()
 
 
 def _timeless(measured: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in measured.items() if name != "seconds"}
-
-
-def _nothing(*arguments: Any) -> None:
-    pass

@@ -16,6 +16,9 @@ FILES: tuple[str, ...] = (
     "v2_sigma",
     "v2_margin",
     "v2_gradient_norm",
+    "images",
+    "single_logit",
+    "single_logit_speed",
 )
 
 
