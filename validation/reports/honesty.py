@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import binomtest
 
-import mvnorth
 from validation import problems
 from validation.page import Check, Picture, Section, Table, Text
 from validation.page.content import Part
 from validation.page.figures import axes
-from validation.problems import REFERENCE
-from validation.reports import Results, families, runs
+from validation.reports import Results, families, gradient_honesty, runs
 from validation.reports.convergence import dimension
-from validation.reports.runs import Judgement, Known, Run
+from validation.reports.runs import PROMISE, Judgement, Known, Run, interval
 from validation.running import Task
-
-PROMISE = 0.01  # share of runs that may be outside
 
 # Points and seeds; the first are for problems of up to 200 coordinates, the others for larger.
 _GIVEN = {
@@ -35,8 +29,6 @@ _PARTS = {"small": 2, "quick": 8, "full": 20}
 _TOLERANCE = {"rtol": 1e-2, "atol": 1e-4}
 _ADAPTIVE_SEEDS = {"small": 1, "quick": 1, "full": 4}
 _ADAPTIVE_LARGEST = {"small": 20, "quick": 100, "full": 200}
-_GRADIENTS = {"small": (1, 10), "quick": (6, 30), "full": (30, 100)}  # seeds, largest dimension
-_GRADIENT_METHODS = ("pathwise", "quadrature", "pinned", "tilting", "conditional")
 _METHODS = ("genz", "tilting", "auto", "structured genz", "structured tilting")
 
 # Plain Genz is known to break the promise here: 50 dependent coordinates at log P = -2034, where
@@ -62,12 +54,7 @@ def tasks(scale: str) -> list[Task]:
         Task(f"runs, part {k + 1}", calls, {"names": names[k::parts], "scale": scale})
         for k in range(parts)
     ]
-    seeds, largest = _GRADIENTS[scale]
-    settings = {"seeds": seeds, "largest": largest}
-    return found + [
-        Task(f"gradients, {method}", gradients, {"method": method, **settings})
-        for method in _GRADIENT_METHODS[: 2 if scale == "small" else None]  # others take to compile
-    ]
+    return found + gradient_honesty.tasks(scale)
 
 
 def calls(names: list[str], scale: str) -> list[list[Any]]:
@@ -82,34 +69,6 @@ def calls(names: list[str], scale: str) -> list[list[Any]]:
             plans += [(m, None, _ADAPTIVE_SEEDS[scale], _TOLERANCE) for m in methods]
         done += runs.over([name], plans)
     return done
-
-
-def gradients(method: str, seeds: int, largest: int) -> list[list[Any]]:
-    """(case, seed, entries, outside, claims, largest share) for stored orthants and gradients."""
-    found: list[list[Any]] = []
-    cases = json.loads((REFERENCE / "one_factor.json").read_text())
-    for index, case in enumerate(cases):
-        log_prob = float(case["log_prob"])
-        if case["regime"] not in ("equal", "ordinary", "noise") or log_prob < -700:
-            continue
-        m, c, v, truth = (np.repeat(case[k], case["counts"]) for k in ("m", "c", "v", "grad_m"))
-        if not 4 <= m.size <= largest:
-            continue
-        exact = method == "quadrature"
-        cov = mvnorth.OneFactor(c, v)
-        factor = cov if exact else np.linalg.cholesky(np.diag(c) + np.outer(v, v))
-        for seed in range(1 if exact else seeds):
-            result = mvnorth.orthant_grad(m, factor, 2048, log=True, method=method, seed=seed)
-            error = np.asarray(result.grad_m_error)
-            # Stored to 33 digits of the largest entry, then rounded; the factor is rounded too.
-            slack = 1e-15 * np.abs(truth).max() * (1 + abs(log_prob)) + (not exact) * 1e-12
-            off = np.maximum(np.abs(result.grad_m - truth) - slack, 0.0)
-            claims = np.isfinite(error)
-            share = float(np.max(off[claims] / error[claims], initial=0.0))
-            outside = int(np.sum(off[claims] > error[claims]))
-            name = f"{case['regime']}, d = {m.size}, log P = {log_prob:.1f} (case {index})"
-            found.append([name, seed, m.size, outside, int(claims.sum()), share])
-    return found
 
 
 class Counted(NamedTuple):
@@ -144,14 +103,6 @@ class Counted(NamedTuple):
 _HEADER = ["runs", "no claim", "open", "outside", "outside, %", "from, %", "to, %", "median share"]
 
 
-def interval(outside: int, claims: int) -> tuple[float, float]:
-    """Clopper and Pearson's interval at 95 % for a share; all of [0, 1] if there are no claims."""
-    if not claims:
-        return 0.0, 1.0
-    found = binomtest(outside, claims).proportion_ci(0.95, method="exact")
-    return float(found.low), float(found.high)
-
-
 def count(judged: Sequence[Judgement]) -> Counted:
     verdicts = [j.verdict for j in judged]
     ratios = [j.ratio for j in judged if j.verdict != "none"]
@@ -175,17 +126,25 @@ class Case(NamedTuple):
         return (self.run.method, self.problem.name) in KNOWN
 
 
+def _cases(found: Sequence[Known]) -> list[Case]:
+    """All runs; those that repeat another's result, as without random points, count once."""
+    seen, cases = set(), []
+    for p in found:
+        for run in p.runs:
+            case = Case(p, run, runs.judge(run, p))
+            same = (p.name, case.kind, run.log_prob, run.claimed)
+            if same not in seen:
+                seen.add(same)
+                cases.append(case)
+    return cases
+
+
 def section(results: Results, scale: str) -> Section:
     found = runs.known(value for name, value in results.items() if name.startswith("runs, "))
-    cases = [Case(p, run, runs.judge(run, p)) for p in found for run in p.runs]
+    cases = _cases(found)
     kinds = [k for m in _METHODS for k in (m, f"{m}, tolerance") if any(c.kind == k for c in cases)]
     by_kind = {kind: [c for c in cases if c.kind == kind] for kind in kinds}
     totals = {kind: count([c.judged for c in own]) for kind, own in by_kind.items()}
-    slopes = {
-        name.removeprefix("gradients, "): value
-        for name, value in results.items()
-        if name.startswith("gradients, ")
-    }
     parts: list[Part] = [
         Text(
             "mvnorth reports a bound on its error that promises to hold at about 99 % confidence. "
@@ -194,10 +153,12 @@ def section(results: Results, scale: str) -> Section:
             "given as c and v. A run is outside if the true relative error is larger than the "
             "claimed one even when the known answer is moved towards the estimate by its "
             "own error; open if that error decides; and makes no claim if the reported "
-            "error is infinite. Shares are of the runs with a claim, intervals are Clopper and "
-            "Pearson's at 95 %. They take runs for independent, but seeds on the same problem "
-            "share its difficulty: failures come in clusters, and true intervals are wider. "
-            "The median share is that of true over claimed error: far below 1 means caution."
+            "error is infinite. Runs that repeat another's result to the last bit, as those "
+            "without random points do, count once. Shares are of the runs with a claim, intervals "
+            "are Clopper and Pearson's at 95 %. They take runs for independent, but seeds on the "
+            "same problem share its difficulty: failures come in clusters, and true intervals "
+            "are wider. The median share is that of true over claimed error: far below 1 means "
+            "caution, and 0 that half of the runs are as near the known answers as these are known."
         ),
         Table(
             "Outside the claimed error, by method",
@@ -214,7 +175,7 @@ def section(results: Results, scale: str) -> Section:
         _groups_table("by dimension", by_kind, _by_dimension),
         _groups_table("by difficulty", by_kind, _by_tag),
         _failures(cases),
-        *_gradients_section(slopes),
+        gradient_honesty.section(results, scale),
     ]
     return Section("Honesty of errors", parts)
 
@@ -281,7 +242,7 @@ def _by_tag(cases: list[Case]) -> dict[str, list[Case]]:
 
 def _groups_picture(title: str, by_kind: dict[str, list[Case]], groups: _Groups) -> Picture:
     figure, ax = axes(ylabel="outside, %", yscale="symlog")
-    rows = []
+    rows: list[list[Any]] = []
     shown = [kind for kind in by_kind if "tolerance" not in kind]
     names = list(groups([]))
     for k, kind in enumerate(shown):
@@ -328,42 +289,3 @@ def _failures(cases: list[Case]) -> Table:
     return Table(
         "All runs outside their claimed error", header, rows, f"{len(rows)} of {len(cases)} runs."
     )
-
-
-def _gradients_section(slopes: dict[str, list[list[Any]]]) -> list[Part]:
-    rows, checks, failures = [], [], []
-    for method, found in slopes.items():
-        entries, claims = sum(row[2] for row in found), sum(row[4] for row in found)
-        outside = sum(row[3] for row in found)
-        low, high = interval(outside, claims)
-        worst = max((row[5] for row in found), default=math.nan)
-        rows.append([method, len(found), entries, entries - claims, outside,
-                     100 * outside / max(1, claims), 100 * low, 100 * high, worst])  # fmt: skip
-        failures += [[method, row[0], row[1], row[3], row[2], row[5]] for row in found if row[3]]
-        checks.append(
-            Check(
-                f"Gradients by `{method}`: at most 1 % of the entries are outside their claimed "
-                "errors; that is, the interval of their share does not lie above 1 %.",
-                low <= PROMISE and claims > 0,
-                f"{outside} of {claims} entries.",
-            )
-        )
-    return [
-        Text(
-            "The same for every entry of the gradient of log P in the means, against stored "
-            "40-digit gradients of orthants with one common factor, which all methods "
-            "but `quadrature` get as a dense factor, with 2048 points."
-        ),
-        Table(
-            "Gradients outside their claimed errors",
-            ["method", "runs", "entries", "no claim", "outside", "outside, %", "from, %", "to, %",
-             "largest ratio"],
-            rows,
-        ),
-        *checks,
-        Table(
-            "All gradients with entries outside",
-            ["method", "case", "seed", "entries outside", "of", "largest ratio"],
-            failures,
-        ),
-    ]  # fmt: skip

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import binomtest
 
 import mvnorth
 from validation import problems
 from validation.problems import Problem
 from validation.reports import families
 
+PROMISE = 0.01  # share of runs that may be further off than they claim
 SAMPLED = ("genz", "tilting")
 STRUCTURED = {"structured genz": "genz", "structured tilting": "tilting"}
 
@@ -39,7 +41,7 @@ class Plan(NamedTuple):
     method: str
     n: int | None
     seeds: int
-    options: Mapping[str, float] = {}
+    options: Mapping[str, Any] = {}
 
 
 class Known(NamedTuple):
@@ -150,3 +152,11 @@ def judge(run: Run, problem: Known) -> Judgement:
     if least > run.claimed:
         return Judgement("outside", least, run.claimed)
     return Judgement("inside" if most <= run.claimed else "open", least, run.claimed)
+
+
+def interval(outside: int, claims: int) -> tuple[float, float]:
+    """Clopper and Pearson's interval at 95 % for a share; all of [0, 1] if there are no claims."""
+    if not claims:
+        return 0.0, 1.0
+    found = binomtest(outside, claims).proportion_ci(0.95, method="exact")
+    return float(found.low), float(found.high)

@@ -39,29 +39,29 @@ class Range(NamedTuple):
 
 
 _NEAR, _FAR = 1e-15, 1e-14  # what docstrings of mvnorth.special claim: |x| <= 8 and beyond
-_SMALLEST = -37.5  # below it Phi is subnormal
+_SMALLEST = -37.52  # below it Phi is subnormal
 _TINY = math.log10(math.ulp(0.0)) + 0.2
 _PHI_8 = math.log10(6.3e-16)  # Phi(-8) is 6.2e-16
 
 RANGES: dict[str, tuple[Range, ...]] = {
     "ndtr": (
         Range("-8 to 8", "x", -8.0, 8.0, _NEAR),
-        Range("-37.5 to -8", "x", _SMALLEST, -8.0, _FAR),
-        Range("-38.4 to -37.5, subnormal", "x", -38.4, _SMALLEST, None),
+        Range("-37.52 to -8", "x", _SMALLEST, -8.0, _FAR),
+        Range("-38.4 to -37.52, subnormal", "x", -38.4, _SMALLEST, None),
         Range("-1 to -1e-20", "-10^", -20.0, 0.0, _NEAR),
         Range("8 to 40", "x", 8.0, 40.0, _FAR),
     ),
     "log_ndtr": (
         Range("-8 to 8", "x", -8.0, 8.0, _NEAR),
         Range("-40 to -8", "x", -40.0, -8.0, _NEAR),
-        Range("8 to 37.5", "x", 8.0, -_SMALLEST, _NEAR),
+        Range("8 to 37.5", "x", 8.0, 37.5, _NEAR),
         Range("-1e150 to -40", "-10^", 1.6, 150.0, _NEAR),
         Range("1e-20 to 1", "10^", -20.0, 0.0, _NEAR),
     ),
     "mills": (
         Range("-8 to 8", "x", -8.0, 8.0, _NEAR),
         Range("-40 to -8", "x", -40.0, -8.0, _FAR),
-        Range("8 to 37.5", "x", 8.0, -_SMALLEST, _FAR),
+        Range("8 to 37.5", "x", 8.0, 37.5, _FAR),
         Range("-1e8 to -40", "-10^", 1.6, 8.0, _FAR),  # beyond it 40 digits are not enough
     ),
     "ndtri": (
