@@ -99,6 +99,19 @@ def problems(*tags: str) -> list[Problem]:
     return [_build(entry) for entry in _ENTRIES if entry.tags.issuperset(tags)]
 
 
+def names(*tags: str) -> list[str]:
+    """Names of the problems that carry all the tags, in the table's order; nothing is computed."""
+    return [entry.name for entry in _ENTRIES if entry.tags.issuperset(tags)]
+
+
+def named(name: str) -> Problem:
+    """The problem of that name."""
+    for entry in _ENTRIES:
+        if entry.name == name:
+            return _build(entry)
+    raise KeyError(f"name must be one of validation.problems.names(), got {name!r}")
+
+
 def reference_gradient(name: str) -> FloatArray | None:
     """The gradient of log P in the upper limits of a stored reference.
 

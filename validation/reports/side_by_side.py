@@ -1,0 +1,177 @@
+"""A few problems by everything there is to compute them; a part of accuracy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mvnorth
+from validation.oracles import botorch_mvnxpb, monte_carlo, r_mvtnorm, scipy_mvn
+from validation.page import Check, NotRun, Section, Table, Text
+from validation.page.content import Part
+from validation.problems import named
+from validation.reports import Results
+from validation.running import Task
+
+_PROBLEMS = {
+    "small": ("bivariate+0.6-2", "two-factor-10", "d_tail_d20"),
+    "quick": (
+        "bivariate+0.6-2",
+        "bm_rand_d5",
+        "two-factor-10",
+        "equicorrelation+0.6-10",
+        "bm_rand_d20",
+        "ar1+0.6-50",
+        "bn_rand_d20",
+        "d_tail_d20",
+        "bm_rand_d100",
+    ),
+}
+_PROBLEMS["full"] = (*_PROBLEMS["quick"], "two-factor-box-50", "ordering-20", "cn_ar1_d50")
+_DRAWS = {"small": 10**5, "quick": 4 * 10**5, "full": 4 * 10**6}
+_POINTS = 25_000  # mvtnorm's default, given to scipy too
+
+
+def tasks(scale: str) -> list[Task]:
+    names = list(_PROBLEMS[scale])
+    found = [
+        Task("beside, mvnorth", ours, {"names": names}),
+        Task("beside, scipy", by_scipy, {"names": names}),
+        Task("beside, Monte Carlo", by_monte_carlo, {"names": names, "draws": _DRAWS[scale]}),
+    ]
+    if r_mvtnorm.available():
+        found.append(Task("beside, mvtnorm", by_mvtnorm, {"names": names}))
+    if botorch_mvnxpb.available() and scale != "small":  # it takes long to import
+        found.append(Task("beside, MVNXPB", by_botorch, {"names": names}))
+    return found
+
+
+def ours(names: list[str]) -> dict[str, Any]:
+    """Truth, `auto` and forced tilting, each to the default tolerance."""
+    found = {}
+    for name in names:
+        p = named(name)
+        limits = (p.lower, p.upper, 0.0, p.cov)
+        auto = mvnorth.box(*limits)
+        tilting = auto if auto.method == "tilting" else mvnorth.box(*limits, method="tilting")
+        found[name] = {
+            "d": p.upper.size,
+            "truth": p.log_prob,
+            "truth error": p.log_error,
+            "auto": [auto.log_prob, auto.rel_error],
+            "tilting": [tilting.log_prob, tilting.rel_error],
+            "used": auto.method,
+        }
+    return found
+
+
+def by_scipy(names: list[str]) -> dict[str, float]:
+    found = {}
+    for p in map(named, names):
+        value = scipy_mvn.cdf(p.lower, p.upper, p.cov, maxpts=_POINTS, abseps=0.0).value
+        found[p.name] = _log(value)
+    return found
+
+
+def by_monte_carlo(names: list[str], draws: int) -> dict[str, list[float]]:
+    return {p.name: [*monte_carlo.prob(p.lower, p.upper, p.cov, draws)] for p in map(named, names)}
+
+
+def by_mvtnorm(names: list[str]) -> dict[str, list[float]]:
+    found = {}
+    for p in map(named, names):
+        value, error, _ = r_mvtnorm.pmvnorm(p.lower, p.upper, p.cov, _POINTS, abseps=0.0)
+        found[p.name] = [_log(value), error]
+    return found
+
+
+def by_botorch(names: list[str]) -> dict[str, float]:
+    return {p.name: botorch_mvnxpb.logprob(p.lower, p.upper, p.cov) for p in map(named, names)}
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0.0 else -math.inf
+
+
+def _off(log_prob: float | None, truth: float) -> float | None:
+    """Relative error of P."""
+    return None if log_prob is None else abs(math.expm1(min(log_prob - truth, 690.0)))
+
+
+def section(results: Results, scale: str) -> Section:
+    own = results["beside, mvnorth"]
+    scipy, mvtnorm, mvnxpb, brute = (
+        results.get(f"beside, {name}", {}) for name in ("scipy", "mvtnorm", "MVNXPB", "Monte Carlo")
+    )
+    values, errors, claims, z_scores = [], [], [], []
+    for name, told in own.items():
+        truth = told["truth"]
+        share, standard = brute.get(name, (None, None))
+        r_value, r_error = mvtnorm.get(name, (None, None))
+        values.append(
+            [name, told["d"], truth, told["auto"][0], told["used"], told["tilting"][0],
+             scipy.get(name), None if share is None else _log(share), r_value, mvnxpb.get(name)]
+        )  # fmt: skip
+        errors.append(
+            [name, math.exp(truth), told["truth error"], _off(told["auto"][0], truth),
+             told["auto"][1], _off(told["tilting"][0], truth), told["tilting"][1],
+             _off(scipy.get(name), truth),
+             None if share is None else abs(share / math.exp(truth) - 1),
+             None if standard is None else standard / math.exp(truth),
+             _off(r_value, truth),
+             None if r_error is None else r_error / math.exp(truth),
+             _off(mvnxpb.get(name), truth)]
+        )  # fmt: skip
+        for method in ("auto", "tilting"):
+            off = abs(math.expm1(truth - told[method][0]))
+            claims.append(off <= told[method][1] + told["truth error"])
+        if standard is not None:
+            z_scores.append(abs(share - math.exp(truth)) / standard)
+    missing = []
+    if not mvtnorm:
+        get = "put Rscript on the PATH and install mvtnorm"
+        missing.append(_missing("R's mvtnorm, pmvnorm", get))
+    if not mvnxpb:
+        small = scale == "small"
+        get = "python -m validation accuracy" if small else "python -m pip install botorch"
+        missing.append(_missing("BoTorch's MVNXPB", get))
+    parts: list[Part] = [
+        Text(
+            "The same problems by everything there is. mvnorth and forced tilting run to their "
+            f"default tolerance, a bound of 1e-4; scipy and mvtnorm get {_POINTS} points, "
+            f"mvtnorm's default; Monte Carlo counts {_DRAWS[scale]:,} draws; BoTorch's "
+            "MVNXPB is a deterministic approximation that cannot be asked for more."
+        ),
+        *missing,
+        Table(
+            "Side by side: log P",
+            ["problem", "d", "truth", "mvnorth", "by", "tilting", "scipy", "Monte Carlo",
+             "mvtnorm", "MVNXPB"],
+            values,
+        ),
+        Table(
+            "Side by side: relative error of P",
+            ["problem", "P", "truth known to", "mvnorth", "claimed", "tilting", "claimed", "scipy",
+             "Monte Carlo", "its standard error", "mvtnorm", "claimed", "MVNXPB"],
+            errors,
+            "Monte Carlo's standard error is relative to the true P; where no draw was inside, its "
+            "error is 1.",
+        ),
+        Check(
+            "mvnorth is inside its claimed error on all of these.",
+            all(claims),
+            f"{sum(claims)} of {len(claims)}.",
+        ),
+        Check(
+            "Brute force agrees with the known answers to 4.5 standard errors.",
+            max(z_scores, default=math.inf) < 4.5,
+            f"Largest distance {max(z_scores, default=math.inf):.2f} standard errors.",
+        ),
+    ]  # fmt: skip
+    return Section("Side by side", parts)
+
+
+def _missing(what: str, command: str) -> NotRun:
+    return NotRun(
+        what, "It is not on this machine, or not at this scale; its column is empty.", command
+    )
