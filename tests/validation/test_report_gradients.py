@@ -8,7 +8,13 @@ from broken import flags
 
 from mvnorth._derivatives import pathwise
 from validation.page import Check, Picture, Table
-from validation.reports import gradient_samples, gradient_tables, gradient_ways, gradients
+from validation.reports import (
+    gradient_pictures,
+    gradient_samples,
+    gradient_tables,
+    gradient_ways,
+    gradients,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -83,7 +89,7 @@ def test_compared_by_hand():
 
 def test_rate_of_a_power():
     n = [256, 512, 4096]
-    assert gradient_tables.fitted_rate(n, [3 * x**-0.85 for x in n]) == pytest.approx(0.85)
+    assert gradient_pictures.fitted_rate(n, [3 * x**-0.85 for x in n]) == pytest.approx(0.85)
 
 
 def test_a_wrong_map_to_the_covariance_is_flagged(monkeypatch, results):

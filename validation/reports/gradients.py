@@ -6,7 +6,13 @@ import importlib.util
 
 from validation.page import Section, Text
 from validation.page.content import Part
-from validation.reports import Results, gradient_samples, gradient_tables, gradient_ways
+from validation.reports import (
+    Results,
+    gradient_pictures,
+    gradient_samples,
+    gradient_tables,
+    gradient_ways,
+)
 from validation.reports.gradient_samples import REGIMES
 from validation.reports.gradient_tables import N
 from validation.reports.gradient_ways import Record
@@ -125,11 +131,11 @@ def section(results: Results, scale: str) -> Section:
         Section("Ways against each other", gradient_tables.between(pairs)),
         Section(
             "Differences with the same points",
-            gradient_tables.differences(_of(results, "differences: ")),
+            gradient_pictures.differences(_of(results, "differences: ")),
         ),
-        Section("Error against points", gradient_tables.against_points(_of(results, "points: "))),
-        Section("Honesty", gradient_tables.honesty(_of(results, "honesty: "))),
-        Section("Automatic differentiation, and R", gradient_tables.others(results)),
+        Section("Error against points", gradient_pictures.against_points(_of(results, "points: "))),
+        Section("Honesty", gradient_pictures.honesty(_of(results, "honesty: "))),
+        Section("Automatic differentiation, and R", gradient_pictures.others(results)),
     ]
     return Section("Gradients", parts)
 
