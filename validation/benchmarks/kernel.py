@@ -12,7 +12,7 @@ os.environ.setdefault("MVNORTH_NUM_THREADS", "1")
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -72,24 +72,46 @@ def _problem(d: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(1.0, 1.0, d), np.linalg.cholesky(A @ A.T)
 
 
+class Measured(NamedTuple):
+    """Nanoseconds a sample and dimension, the least they could be, and two threads to one."""
+
+    d: int
+    cost: float
+    bound: float
+    speedup: float
+    same_bits: bool
+
+
+def measure(d: int, parts: tuple[float, float, float], rounds: int = 5) -> Measured:
+    """The kernel in d dimensions beside the ``parts`` of its ``floor``."""
+    phi, quantile, add = parts
+    m, L = _problem(d)
+    n = 2 ** max(14, 24 - int(np.log2(d) * 1.6))
+
+    def value(points: int) -> float:
+        return float(mvnorth.orthant_prob(m, L, points, method="genz"))
+
+    def seconds(points: int, threads: int) -> float:
+        mvnorth.set_num_threads(threads)
+        return _nanoseconds(lambda: value(points), 1e9, rounds)
+
+    # twice the points less once: the reordering, the same for both, drops out
+    once, twice = seconds(n, 1), seconds(2 * n, 1)
+    alone, cut = value(2 * n), seconds(2 * n, 2)
+    same = value(2 * n) == alone  # still by two threads
+    mvnorth.set_num_threads(1)
+    bound = phi + quantile + add * (d - 1) / 2
+    return Measured(d, 1e9 * (twice - once) / (n * d), bound, twice / cut, same)
+
+
 def main() -> None:
-    phi, quantile, add = floor()
+    parts = floor()
+    phi, quantile, add = parts
     print(f"vector Phi {phi:.2f} ns, Phi^-1 {quantile:.2f} ns, multiply-add {add:.4f} ns\n")
     print(f"{'d':>5}{'ns a sample and dimension':>28}{'floor':>8}{'ratio':>7}{'2 threads':>11}")
     for d in (5, 10, 20, 50, 100, 200, 500, 1000):
-        m, L = _problem(d)
-        n = 2 ** max(14, 24 - int(np.log2(d) * 1.6))
-
-        def seconds(points: int, threads: int, m: np.ndarray = m, L: np.ndarray = L) -> float:
-            mvnorth.set_num_threads(threads)
-            call = lambda: mvnorth.orthant_prob(m, L, points, method="genz")  # noqa: E731
-            return _nanoseconds(call, 1e9, rounds=5)
-
-        # twice the points less once: the reordering, the same for both, drops out
-        cost = 1e9 * (seconds(2 * n, 1) - seconds(n, 1)) / (n * d)
-        bound = phi + quantile + add * (d - 1) / 2
-        speedup = seconds(2 * n, 1) / seconds(2 * n, 2)
-        print(f"{d:>5}{cost:>28.2f}{bound:>8.2f}{cost / bound:>7.2f}{speedup:>10.2f}x")
+        x = measure(d, parts)
+        print(f"{d:>5}{x.cost:>28.2f}{x.bound:>8.2f}{x.cost / x.bound:>7.2f}{x.speedup:>10.2f}x")
 
 
 if __name__ == "__main__":

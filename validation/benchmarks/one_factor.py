@@ -26,7 +26,7 @@ float64, checked against 40 digits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -348,10 +348,10 @@ def scipy_line(batch: Batch) -> Line:
     )
 
 
-def scaling(full: bool) -> list[Line]:
+def scaling(full: bool, sizes: Sequence[int] = SCALING) -> list[Line]:
     """mvnorth for ever more classes, about as many numbers in every batch."""
     lines = []
-    for classes in SCALING:
+    for classes in sizes:
         rows = max(1, (2_000_000 if full else 400_000) // classes)
         batch = Batch(rows, classes, judged=1 if classes <= 10_000 else 0)
         mvnorth_call(batch.m)

@@ -23,7 +23,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -220,12 +220,14 @@ def relative_error(problem: Problem, value: float) -> float:
     return value / np.exp(problem.log_prob) - 1
 
 
-def sweep(program: Program, problem: Problem, limit: float) -> list[Reached]:
+def sweep(
+    program: Program, problem: Problem, limit: float, targets: Sequence[float] = TARGETS
+) -> list[Reached]:
     def trial(points: int, number: int) -> tuple[FloatArray, float]:
         value, seconds, _ = program.call(problem.upper, problem.cov, points, SEED + number)
         return np.array([relative_error(problem, value)]), seconds
 
-    return time_to_errors(trial, program.points, TARGETS, program.trials, limit)
+    return time_to_errors(trial, program.points, targets, program.trials, limit)
 
 
 def default_call(

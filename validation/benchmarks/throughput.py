@@ -48,12 +48,12 @@ class Batch:
         Answers of the first rows and mvnorth's bound on their error.
     """
 
-    def __init__(self, d: int) -> None:
+    def __init__(self, d: int, points: int = 2**22) -> None:
         rng = np.random.default_rng(d)
         self.cov = np.stack([random_correlation(rng, d, 2 * d) for _ in range(ROWS)])
         self.b = rng.normal(0.5, 1.0, (ROWS, d))
         factor = np.linalg.cholesky(self.cov[:COMMON])
-        long = mvnorth.orthant(self.b[:COMMON], factor, 2**22, method="genz", seed=REFERENCE_SEED)
+        long = mvnorth.orthant(self.b[:COMMON], factor, points, method="genz", seed=REFERENCE_SEED)
         self.log_prob, self.rel_error = long.log_prob, long.rel_error
 
     def relative_errors(self, values: FloatArray) -> FloatArray:

@@ -50,7 +50,7 @@ def gradient(m: FloatArray, L: FloatArray, u: FloatArray) -> Gradient:
     logs = log_weights(mean, factor, torch.from_numpy(u))
     log_prob = torch.logsumexp(logs, dim=0) - float(np.log(u.shape[1]))
     log_prob.backward()
-    return float(log_prob), mean.grad.numpy(), factor.grad.numpy()
+    return float(log_prob.detach()), mean.grad.numpy(), factor.grad.numpy()
 
 
 def gradient_in_chunks(m: FloatArray, L: FloatArray, u: FloatArray, size: int) -> Gradient:

@@ -1,0 +1,113 @@
+"""The report on gradients: what it says, what it computes, and that it flags what is broken."""
+
+import copy
+
+import numpy as np
+import pytest
+from broken import flags
+
+from mvnorth._derivatives import pathwise
+from validation.page import Check, Picture, Table
+from validation.reports import (
+    gradient_pictures,
+    gradient_samples,
+    gradient_tables,
+    gradient_ways,
+    gradients,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def results():
+    outcomes = {task.name: task.perform() for task in gradients.tasks("small")}
+    assert [outcome.failure for outcome in outcomes.values()] == [None] * len(outcomes)
+    return {name: outcome.value for name, outcome in outcomes.items()}
+
+
+def parts(section, kind):
+    return [part for part in section.walk() if isinstance(part, kind)]
+
+
+def test_nothing_is_flagged(results):
+    section = gradients.section(results, "small")
+    checks = parts(section, Check)
+    assert len(checks) >= 13
+    assert [check for check in checks if not check.holds] == []
+    titles = [part.title for part in (*parts(section, Table), *parts(section, Picture))]
+    assert len(set(titles)) == len(titles)
+    assert len(parts(section, Picture)) == 2
+    for table in parts(section, Table):
+        assert {len(row) for row in table.rows} == {len(table.header)}, table.title
+
+
+def test_all_functions_methods_and_arguments_are_there(results):
+    records = [r for name in results if name.startswith("ways") for r in results[name]["records"]]
+    assert {r["method"] for r in records} == {
+        "auto", "closed_form", "conditional", "markov", "pathwise", "pinned", "quadrature",
+        "tilting",
+    }  # fmt: skip
+    assert {r["wrt"] for r in records} == {
+        "lower", "upper", "mean", "cov", "c", "v", "m", "L", "x", "lower_limit",
+    }  # fmt: skip
+    assert len({r["function"] for r in records}) == 4
+
+
+def test_wrong_results_are_flagged(results):
+    """Each check fails when what it is about is wrong by little."""
+    claims = set()
+    changes = {
+        "stored factors": lambda r: r[0].update(off=1e-5),
+        "stored limits": lambda r: r[0].update(off=1e-5),
+        "digits: d = 2": lambda r: r.update(hessian=1e-8),
+        "differences: d = 4, box = False": lambda r: r[0].update(off=1e-3, jumped=False),
+        "torch: d = 3": lambda r: r["off"].update({"mvn_logcdf, x": 1e-6}),
+        "honesty: tail, 1024": lambda r: r[1].update(outside=r[1]["entries"]),
+        "points: d = 5": lambda r: [x.update(error=1e-3) for x in r],
+        "ways: one factor, d = 4, 0": lambda r: r["records"][0].update(off=1e-6),
+    }
+    for name, change in changes.items():
+        wrong = copy.deepcopy(results)
+        change(wrong[name])
+        found = [c.claim for c in parts(gradients.section(wrong, "small"), Check) if not c.holds]
+        assert found, name
+        claims.update(found)
+    assert len(claims) == len(changes)
+
+
+def test_compared_by_hand():
+    class Found:
+        grad_m = np.array([1.0, 2.0])
+        grad_m_error = np.array([0.2, 0.01])
+
+    (record,) = gradient_ways.compared(Found, {"m": np.array([1.1, 2.5])}, {"m": 1e-15})
+    assert record["off"] == pytest.approx(0.2)
+    assert record["claimed"] == pytest.approx(0.08)
+    assert (record["outside"], record["entries"]) == (1, 2)
+
+
+def test_rate_of_a_power():
+    n = [256, 512, 4096]
+    assert gradient_pictures.fitted_rate(n, [3 * x**-0.85 for x in n]) == pytest.approx(0.85)
+
+
+def test_a_wrong_map_to_the_covariance_is_flagged(monkeypatch, results):
+    """One in a hundred too much on the way from the factor to Sigma, in plain Python."""
+    right = pathwise._symmetric
+    monkeypatch.setattr(pathwise, "_symmetric", lambda *args: 1.01 * right(*args))
+    name = "differences: d = 4, box = False"
+    wrong = gradient_samples.differenced(4, 1, gradient_tables.N, False)
+    section = gradients.section({**results, name: wrong}, "small")
+    found = [check.claim for check in parts(section, Check) if not check.holds]
+    assert any("Pathwise derivatives" in claim for claim in found)
+
+
+@pytest.mark.slow
+def test_a_wrong_coefficient_is_flagged(tmp_path):
+    """The diagonal of the covariance's derivative with one factor, in compiled code."""
+    file, old = "mvnorth/_cpu/one_factor.py", "grad[i, i] = -0.5 * row"
+    found = flags(tmp_path, "gradients", file, old, "grad[i, i] = -0.505 * row")
+    assert any("Derivatives without sampling" in claim for claim in found)
+    assert any("within the errors claimed" in claim for claim in found)
+    assert not any("Pathwise" in claim for claim in found)

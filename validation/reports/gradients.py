@@ -1,0 +1,144 @@
+"""All ways to a derivative, beside oracles, differences and each other; honesty of their errors."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from validation.page import Section, Text
+from validation.page.content import Part
+from validation.reports import (
+    Results,
+    gradient_pictures,
+    gradient_samples,
+    gradient_tables,
+    gradient_ways,
+)
+from validation.reports.gradient_samples import REGIMES
+from validation.reports.gradient_tables import N
+from validation.reports.gradient_ways import Record
+from validation.running import Task
+
+# structure: numbers of coordinates
+WAYS: dict[str, dict[str, tuple[int, ...]]] = {
+    "small": {"two or three": (2,), "one factor": (4,), "one factor, box": (3,), "chain": (3,)},
+    "quick": {
+        "two or three": (2, 3),
+        "one factor": (2, 4, 10, 30),
+        "one factor, box": (4, 8),
+        "one factor, tail": (5, 20),
+        "one factor, P near 1": (5,),
+        "one factor, nearly singular": (5,),
+        "equal scores": (9, 99),
+        "chain": (4, 10),
+        "chain, box": (4,),
+        "two factors": (4, 8),
+        "two factors, box": (5,),
+    },
+    "full": {
+        "two or three": (2, 3),
+        "one factor": (2, 4, 10, 30, 100),
+        "one factor, box": (4, 8, 16),
+        "one factor, tail": (5, 20, 50),
+        "one factor, P near 1": (5, 20),
+        "one factor, nearly singular": (5, 20),
+        "equal scores": (9, 99),
+        "chain": (4, 10, 20),
+        "chain, box": (4, 10),
+        "two factors": (4, 8, 12),
+        "two factors, box": (5, 10),
+    },
+}
+SEEDS = {"small": 1, "quick": 1, "full": 3}
+DIGITS = {"small": (2,), "quick": (2, 3, 5), "full": (2, 3, 5, 8)}
+DIFFERENCED = {"small": (4,), "quick": (3, 6, 12, 25), "full": (3, 4, 6, 9, 12, 16, 25)}
+POINTS = {"small": (5,), "quick": (5, 20), "full": (5, 20, 50)}  # d
+COUNTS = {
+    "small": [2**k for k in (9, 12, 14)],
+    "quick": [2**k for k in range(8, 17)],
+    "full": [2**k for k in range(8, 19)],
+}
+POINT_SEEDS = {"small": 4, "quick": 8, "full": 16}
+HONESTY = {"small": (1024,), "quick": (1024, 8192), "full": (1024, 8192, 65536)}
+HONESTY_PROBLEMS = {"small": 8, "quick": 40, "full": 120}
+
+
+def tasks(scale: str) -> list[Task]:
+    found = [
+        Task(
+            f"ways: {structure}, d = {d}, {seed}",
+            gradient_ways.ways,
+            {"structure": structure, "d": d, "seed": seed, "n": N},
+        )
+        for structure, dimensions in WAYS[scale].items()
+        for d in dimensions
+        for seed in range(SEEDS[scale])
+    ]
+    found.append(Task("stored factors", gradient_ways.stored_factors, {"largest": 10_000}))
+    found.append(Task("stored limits", gradient_ways.stored_limits, {"n": 2**14, "largest": 99}))
+    found += [
+        Task(f"digits: d = {d}", gradient_ways.digits, {"d": d, "seed": 1}) for d in DIGITS[scale]
+    ]
+    found += [
+        Task(
+            f"differences: d = {d}, box = {box}",
+            gradient_samples.differenced,
+            {"d": d, "seed": 1, "n": N, "box": box},
+        )
+        for d in DIFFERENCED[scale]
+        for box in (False, True)
+    ]
+    found += [
+        Task(
+            f"points: d = {d}",
+            gradient_samples.against_points,
+            {"d": d, "counts": COUNTS[scale], "seeds": POINT_SEEDS[scale]},
+        )
+        for d in POINTS[scale]
+    ]
+    found += [
+        Task(
+            f"honesty: {regime}, {n}",
+            gradient_samples.honesty,
+            {"regime": regime, "n": n, "count": HONESTY_PROBLEMS[scale], "seed": 1},
+        )
+        for regime in REGIMES
+        for n in HONESTY[scale]
+    ]
+    if importlib.util.find_spec("torch") is not None:
+        found += [
+            Task(f"torch: d = {d}", gradient_samples.autograd, {"d": d, "n": N, "seed": 0})
+            for d in (3, 8)
+        ]
+    found.append(Task("R", gradient_samples.scores, {"d": 5, "seed": 1, "n": 2**14}))
+    return found
+
+
+def section(results: Results, scale: str) -> Section:
+    ways = [results[name] for name in results if name.startswith("ways: ")]
+    records = [record for each in ways for record in each["records"]]
+    pairs = [pair for each in ways for pair in each["pairs"]]
+    parts: list[Part] = [
+        Text(
+            "Derivatives of log P by every method and function of mvnorth, in double precision. "
+            "`off` is the largest error of a derivative's entries over its largest entry. Truths "
+            "come from 40-digit closed forms and integrals, from a fine trapezoid over the common "
+            "factor in numpy, and from differences of the fourth order of other programs' values; "
+            "none comes from mvnorth. Errors that mvnorth claims are meant to hold for 99 % of "
+            "the entries."
+        ),
+        Section("Without sampling", gradient_tables.exact(records, results)),
+        Section("Sampled", gradient_tables.sampled(records)),
+        Section("Ways against each other", gradient_tables.between(pairs)),
+        Section(
+            "Differences with the same points",
+            gradient_pictures.differences(_of(results, "differences: ")),
+        ),
+        Section("Error against points", gradient_pictures.against_points(_of(results, "points: "))),
+        Section("Honesty", gradient_pictures.honesty(_of(results, "honesty: "))),
+        Section("Automatic differentiation, and R", gradient_pictures.others(results)),
+    ]
+    return Section("Gradients", parts)
+
+
+def _of(results: Results, start: str) -> list[Record]:
+    return [record for name in results if name.startswith(start) for record in results[name]]

@@ -1,0 +1,123 @@
+"""Seconds beside those of scipy, mvtnorm, BoTorch and torch, in one run and at equal true errors.
+
+What is computed: settings of ``speed_measurements`` by scale. What is said: ``speed_tables`` and
+``speed_growth``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from validation.page import Section, Text
+from validation.page.content import Part
+from validation.reports import Results, speed_growth, speed_measurements, speed_tables
+from validation.running import Task
+
+CHAINS = {"small": (10,), "quick": (5, 10, 20, 50, 100), "full": (5, 10, 20, 50, 100, 200, 500)}
+RANDOM = {"small": (), "quick": (20, 100), "full": (20, 100, 500)}
+TARGETS = {"small": (1e-3,), "quick": (1e-3, 1e-4), "full": (1e-3, 1e-4)}
+LIMIT = {"small": 0.2, "quick": 0.5, "full": 2.0}  # seconds of a call
+TRIALS = {"small": (2, 2), "quick": (4, 2), "full": (8, 3)}
+TAILS = {
+    "small": ("random d=20",),
+    "quick": ("random d=20", "random d=100", "equal 0.5 d=20 b=-5"),
+    "full": (
+        "random d=20", "random d=100", "random d=500", "equal 0.5 d=20 b=-5",
+        "AR(1) 0.9 d=50 b=-20",
+    ),
+}  # fmt: skip
+BATCHES = {"small": (5,), "quick": (5, 9, 20), "full": (5, 9, 20)}
+BATCH_POINTS = {"small": 2**16, "quick": 2**18, "full": 2**20}  # of the answers
+GRADIENTS: dict[str, tuple[tuple[int, int], ...]] = {
+    "small": ((10, 2**10),),
+    "quick": ((5, 2**13), (20, 2**13), (100, 2**13)),
+    "full": ((5, 2**13), (20, 2**13), (50, 2**13), (100, 2**13), (20, 2**16), (100, 2**15)),
+}
+CLASSES: dict[str, tuple[tuple[int, int], ...]] = {
+    "small": ((32, 10),),
+    "quick": ((256, 10), (64, 100)),
+    "full": ((256, 10), (256, 100), (64, 1000)),
+}
+MANY = {
+    "small": (10, 100),
+    "quick": (10, 100, 1000, 10_000),
+    "full": (10, 30, 100, 300, 1000, 3000, 10_000, 100_000),
+}
+FLOOR = {"small": (5,), "quick": (5, 20, 100), "full": (5, 10, 20, 50, 100, 200, 500)}
+POINTS = {
+    "small": ("AR(1) d=10",),
+    "quick": ("random d=20", "random d=100"),
+    "full": ("random d=20", "random d=100", "AR(1) d=20"),
+}
+COUNTS = {
+    "small": [2**k for k in (9, 11)],
+    "quick": [2**k for k in range(9, 16)],
+    "full": [2**k for k in range(9, 19)],
+}
+BITS = {"small": (5, 2**10), "quick": (20, 2**13), "full": (50, 2**15)}
+SECONDS = {"small": 0.3, "quick": 1.5, "full": 6.0}  # of turns taken
+
+
+def tasks(scale: str) -> list[Task]:
+    found: list[tuple[str, Any, dict[str, Any]]] = []
+    names = [f"AR(1) d={d}" for d in CHAINS[scale]] + [f"random d={d}" for d in RANDOM[scale]]
+    limit, trials = LIMIT[scale], TRIALS[scale]
+    for name in names:
+        settings = {"targets": TARGETS[scale], "limit": limit, "trials": trials}
+        found.append((f"peers: {name}", speed_measurements.side_by_side, {"name": name} | settings))
+    for name in TAILS[scale]:
+        settings = {"name": name, "limit": limit, "trials": trials}
+        found.append((f"tails: {name}", speed_measurements.far_out, settings))
+    for d in BATCHES[scale]:
+        settings = {"d": d, "points": BATCH_POINTS[scale], "limit": 20 * limit}
+        found.append((f"batches: d = {d}", speed_measurements.batches, settings))
+    for d, n in GRADIENTS[scale]:
+        settings = {"d": d, "n": n, "seconds": SECONDS[scale]}
+        found.append((f"gradients: d = {d}, n = {n}", speed_measurements.gradient, settings))
+    for rows, count in CLASSES[scale]:
+        settings = {"rows": rows, "count": count}
+        found.append((f"classes: {rows} x {count}", speed_measurements.classes, settings))
+    found.append(("many classes", speed_measurements.many_classes, {"sizes": MANY[scale]}))
+    settings = {"dimensions": FLOOR[scale], "rounds": 1 if scale == "small" else 3}
+    found.append(("floor", speed_measurements.floor, settings))
+    for name in POINTS[scale]:
+        settings = {"name": name, "counts": COUNTS[scale], "seeds": trials[0]}
+        found.append((f"points: {name}", speed_measurements.points, settings))
+    d, n = BITS[scale]
+    found.append(("bits", speed_measurements.same_bits, {"d": d, "n": n}))
+    return [Task(name, call, settings, alone=True) for name, call, settings in found]
+
+
+def section(results: Results, scale: str) -> Section:
+    loads = [results[name]["load"] for name in results if name.startswith(("peers: ", "tails: "))]
+    loads = [load for load in loads if load is not None]
+    said = f"from {min(loads):.1f} to {max(loads):.1f}" if loads else "unknown"
+    parts: list[Part] = [
+        Text(
+            "Every measurement ran alone, in one thread unless two are named, and each ratio comes "
+            "from calls taken one after the other in one process. A ratio is a peer's seconds over "
+            "mvnorth's, both at the smallest number of points whose true root-mean-square error "
+            "over several seeds meets the target; above 1 mvnorth is faster. True errors are "
+            "against known answers. The machine and its versions stand on top of the page; the "
+            f"load, processes that wanted to run, was {said}. A load above the number of cores "
+            "means that other work was measured too: look at ratios, not at seconds."
+        ),
+        Section("One problem", speed_tables.side_by_side(_named(results, "peers: "))),
+        Section("Small probabilities", speed_tables.far_out(_named(results, "tails: "))),
+        Section("Batches", speed_tables.batches(_named(results, "batches: "))),
+        Section("Gradients in time", speed_growth.gradients(_named(results, "gradients: "))),
+        Section(
+            "Many classes",
+            speed_growth.classes(_named(results, "classes: "), results.get("many classes", [])),
+        ),
+        Section("Seconds against points", speed_growth.points(_named(results, "points: "))),
+        Section(
+            "The kernel and its floor; threads",
+            speed_growth.floor(results.get("floor", []), results.get("bits", [])),
+        ),
+    ]
+    return Section("Speed", parts)
+
+
+def _named(results: Results, start: str) -> dict[str, Any]:
+    return {name.removeprefix(start): results[name] for name in results if name.startswith(start)}
