@@ -1,12 +1,14 @@
 """How Sphinx makes the site: ``sphinx-build -W docs docs/_build``."""
 
 import contextlib
+import html
 import importlib
 import io
 import os
 import re
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 from docutils import nodes
 from docutils.utils.math import MathError
@@ -62,6 +64,8 @@ html_copy_source = False
 ELSEWHERE = {"changelog": "CHANGELOG.md", "benchmarks": "validation/benchmarks/README.md"}
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:]+)(#[^)]*)?\)")
 _DIGITS = re.compile(r"(\\[dt]?frac)\s*(\d)\s*(\d)|([_^])(\d)(?=\d)")
+_MATHML = "http://www.w3.org/1998/Math/MathML"
+_ACCENTS = {"'": "\u2032", "\u02c9": "\u00af", "\u02c6": "\u02c6", "~": "~"}  # as they look best
 _TAG = re.compile(r"\\tag\{(\w+)\}")
 
 
@@ -87,13 +91,29 @@ def read_page(app: Sphinx, page: str, source: list[str]) -> None:
 
 def mathml(tex: str, block: bool, node: nodes.Element) -> str:
     """MathML, which browsers show by themselves: no script, and nothing from the net."""
-    # In LaTeX \frac13 is a third and x^12 is x^1 2; the converter takes numbers whole.
+    # In LaTeX \frac13 is a third and x^12 is x^1 2; the converter takes numbers whole, and has no \dots.
     tex = _DIGITS.sub(lambda m: f"{m[1]}{{{m[2]}}}{{{m[3]}}}" if m[1] else f"{m[4]}{{{m[5]}}}", tex)
+    tex = re.sub(r"\\dots(?![a-zA-Z])", r"\\ldots", tex)
     try:
-        return tex2mathml(tex, as_block=block)
+        return repaired(tex2mathml(tex, as_block=block))
     except MathError as error:
         logging.getLogger(__name__).warning("%s in %s", error, tex, location=node)
         return f"<code>{tex}</code>"
+
+
+def repaired(mathml: str) -> str:
+    """Primes that look like primes; the index of an accented letter beside it, not below it."""
+    entities = r"&(?!lt;|gt;|amp;)\w+;"  # HTML's, which XML does not know
+    root = ElementTree.fromstring(re.sub(entities, lambda m: html.unescape(m[0]), mathml))
+    for node in root.iter():
+        if node.tag == f"{{{_MATHML}}}mo" and node.text in _ACCENTS:
+            node.text = _ACCENTS[node.text]
+        elif node.tag == f"{{{_MATHML}}}munderover" and node[2].text in _ACCENTS:
+            letter, index, accent = node
+            node.tag = f"{{{_MATHML}}}msub"
+            node[:] = [ElementTree.Element(f"{{{_MATHML}}}mover", {"accent": "true"}), index]
+            node[0].extend([letter, accent])
+    return ElementTree.tostring(root, encoding="unicode")
 
 
 def visit_math(translator, node: nodes.math) -> None:
@@ -107,11 +127,11 @@ def visit_math_block(translator, node: nodes.math_block) -> None:
     number = _TAG.search(tex)
     shown = mathml(_TAG.sub("", tex), True, node)
     if number is None:
-        translator.body.append(f'<div class="equation">{shown}</div>\n')
+        translator.body.append(f'<div class="equation"><div>{shown}</div></div>\n')
     else:
         anchor = f"equation-{number[1]}"
         translator.body.append(
-            f'<div class="equation" id="{anchor}">{shown}'
+            f'<div class="equation" id="{anchor}"><div>{shown}</div>'
             f'<a class="number" href="#{anchor}">({number[1]})</a></div>\n'
         )
     raise nodes.SkipNode
@@ -138,6 +158,7 @@ def asked(main, *command: str) -> str:
 
 
 def setup(app: Sphinx) -> None:
+    ElementTree.register_namespace("", _MATHML)
     app.add_directive("help", Help)
     app.connect("source-read", read_page)
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+__all__ = ["MAX_LEVEL", "lattice_vector", "points", "random_shifts"]
+
 MAX_LEVEL = 20
 _TABLE = Path(__file__).parent / "_tables" / "lattice.npy"
 
