@@ -91,7 +91,8 @@ def read_page(app: Sphinx, page: str, source: list[str]) -> None:
 
 def mathml(tex: str, block: bool, node: nodes.Element) -> str:
     """MathML, which browsers show by themselves: no script, and nothing from the net."""
-    # In LaTeX \frac13 is a third and x^12 is x^1 2; the converter takes numbers whole, and has no \dots.
+    # In LaTeX \frac13 is a third and x^12 is x^1 2; the converter takes numbers whole. It has no
+    # \dots either.
     tex = _DIGITS.sub(lambda m: f"{m[1]}{{{m[2]}}}{{{m[3]}}}" if m[1] else f"{m[4]}{{{m[5]}}}", tex)
     tex = re.sub(r"\\dots(?![a-zA-Z])", r"\\ldots", tex)
     try:

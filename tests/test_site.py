@@ -14,7 +14,6 @@ from types import ModuleType
 from urllib.parse import unquote
 
 import browser
-import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
