@@ -210,10 +210,15 @@ def argmax_probs(scores: Tensor, sigma: float | Tensor = 1.0) -> Tensor:
 
 
 class ExactLoss(nn.Module):
-    """``exact_loss`` as a module: its options are those of the function.
+    """``exact_loss`` as a module.
 
-    ``sigma`` and ``margin`` may also be schedules, functions of the training's progress in [0, 1]
-    (``exact_torch.schedules``), which ``set_progress`` follows; progress is in the state.
+    Parameters
+    ----------
+    sigma, margin
+        As in ``exact_loss``, or schedules: functions of the training's progress in [0, 1]
+        (``exact_torch.schedules``), which ``set_progress`` follows; progress is in the state.
+    objective, normalize, truncate, method, n, weight, ignore_index, label_smoothing, reduction
+        As in ``exact_loss``.
 
     Examples
     --------
@@ -277,7 +282,7 @@ class ExactLoss(nn.Module):
 
     @property
     def phases(self) -> tuple[nn.Module, ...]:
-        """The losses a trainer steps on with each batch: this one."""
+        """The losses a trainer steps on with each batch, here this one alone."""
         return (self,)
 
     @property

@@ -25,8 +25,18 @@ class GaussianScores(NamedTuple):
 
     Attributes
     ----------
-    mean : (..., C) the scores that predictions are made from
-    sigma : (..., 1) predicted, () scheduled, or a number; a standard deviation, > 0
+    mean : Tensor (..., C)
+        The scores that predictions are made from.
+    sigma : Tensor or float
+        A standard deviation, > 0: (..., 1) predicted, () scheduled, or a number.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from exact_torch import GaussianScores, exact_loss
+    >>> scores = GaussianScores(torch.zeros(2, 4), 0.5)
+    >>> print(exact_loss(scores.mean, torch.tensor([0, 3]), scores.sigma))  # log 4
+    tensor(1.3863)
     """
 
     mean: Tensor

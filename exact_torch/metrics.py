@@ -196,6 +196,14 @@ def all_logits(
     -------
     dict
         See ``single_logit``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from exact_torch import metrics
+    >>> found = metrics.all_logits(torch.eye(3) * 4, torch.arange(3), recalls=(0.9,))
+    >>> found["precision@0.9"]
+    1.0
     """
     _checks.scores_and_labels(logits, labels)
     return single_logit(torch.log_softmax(logits.double(), 1), labels, recalls)

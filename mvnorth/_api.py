@@ -412,7 +412,16 @@ def logcdf(
     seed: int = 0,
     device: str | None = None,
 ) -> Any:
-    """Logarithm of ``cdf``, right where the probability underflows; see there for arguments.
+    """Logarithm of ``cdf``, right where the probability underflows.
+
+    Parameters
+    ----------
+    x, mean, cov, allow_singular, maxpts, abseps, releps, lower_limit, rng, method, seed, device
+        As in ``cdf``.
+
+    Returns
+    -------
+    float, or ndarray of the batch shape
 
     Examples
     --------

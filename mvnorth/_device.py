@@ -33,11 +33,22 @@ class DeviceInfo:
 
     Attributes
     ----------
-    available : whether ``device="cuda"`` works
-    missing : what is missing, and how to get it; empty if it is available
-    name, compute_capability, multiprocessors, memory : of the current device; memory in bytes
-    numba_cuda : version of the package, or None
-    simulator : whether kernels run in numba's simulator, on the CPU, for tests
+    available : bool
+        Whether ``device="cuda"`` works.
+    missing : str
+        What is missing, and how to get it; empty if it is available.
+    name, compute_capability, multiprocessors, memory : optional
+        Of the current device; memory in bytes.
+    numba_cuda : str, optional
+        Version of the package, or None.
+    simulator : bool
+        Whether kernels run in numba's simulator, on the CPU, for tests.
+
+    Examples
+    --------
+    >>> import mvnorth
+    >>> mvnorth.DeviceInfo(available=False, missing="a driver")
+    cuda            not available: a driver
     """
 
     available: bool
@@ -67,6 +78,10 @@ class DeviceInfo:
 
 def device_info() -> DeviceInfo:
     """Whether there is a CUDA device for ``device="cuda"``, which one, or what is missing.
+
+    Returns
+    -------
+    DeviceInfo
 
     Examples
     --------

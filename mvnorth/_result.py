@@ -11,7 +11,14 @@ from mvnorth._problem import Estimate, Slopes, Tolerance
 
 
 class Status(IntEnum):
-    """How the computation of a probability ended."""
+    """How the computation of a probability ended.
+
+    Examples
+    --------
+    >>> import mvnorth
+    >>> mvnorth.box(-1.0, 1.0, [0.0, 0.0], [[1.0, 0.5], [0.5, 1.0]]).status.name
+    'CONVERGED'
+    """
 
     CONVERGED = 0
     """The error is within the tolerance."""
@@ -27,16 +34,33 @@ class OrthantResult:
 
     Attributes
     ----------
-    prob : the probability (0 where it underflows; ``log_prob`` is right there too)
-    log_prob : its logarithm
-    error : bound on the absolute error of ``prob`` at about 99 % confidence; at most 1
-    rel_error : bound on the relative error at the same confidence; infinite if nothing is known
-    log_bound : what ``log_prob`` cannot exceed, certainly: the value at the saddle point where
-        tilting was used, 0 for other methods (None on a GPU with one common factor)
-    n : integration points or nodes used (of the largest coordinate of a chain); 0 for a closed form
-    method : what computed it, such as "tilting"; several for a problem of several blocks
-    status : a ``Status``
-    tolerance : the ``(rtol, atol)`` asked for, or None
+    prob : float or ndarray (...)
+        The probability (0 where it underflows; ``log_prob`` is right there too).
+    log_prob : float or ndarray (...)
+        Its logarithm.
+    error : float or ndarray (...)
+        Bound on the absolute error of ``prob`` at about 99 % confidence; at most 1.
+    rel_error : float or ndarray (...)
+        Bound on the relative error at the same confidence; infinite if nothing is known.
+    log_bound : float or ndarray (...)
+        What ``log_prob`` cannot exceed, certainly: the value at the saddle point where tilting was
+        used, 0 for other methods (None on a GPU with one common factor).
+    n : int or ndarray (...)
+        Integration points or nodes used (of the largest coordinate of a chain); 0 for a closed
+        form.
+    method : str or ndarray (...)
+        What computed it, such as "tilting"; several for a problem of several blocks.
+    status : Status, or ndarray (...) of their numbers
+        How it ended.
+    tolerance : (float, float), optional
+        The ``(rtol, atol)`` asked for, or None.
+
+    Examples
+    --------
+    >>> import mvnorth
+    >>> result = mvnorth.orthant([0.0, 0.0], [[1.0, 0.0], [0.6, 0.8]])
+    >>> round(result.prob, 6), result.rel_error < 1e-12, result.n
+    (0.352416, True, 0)
     """
 
     prob: Any
@@ -77,17 +101,32 @@ class OrthantGradient(OrthantResult):
 
     Attributes
     ----------
-    log : whether the derivatives are those of ``log_prob`` rather than of ``prob``
-    of_cdf : whether this is from ``cdf_grad``, whose arguments have scipy's names
-    grad_m, grad_lower, grad_upper, grad_mean, grad_x, grad_lower_limit : derivatives in the
-        arguments of that name, ``(..., d)``
-    grad_L : in the factor, ``(..., d, d)``, lower triangular
-    grad_cov : in the covariance, ``(..., d, d)``: the symmetric G with
-        d prob = sum_ij G_ij d cov_ij over all i and j, so that an entry off the diagonal is half
-        of what the correlation of the pair does; half the Hessian in the mean
-    grad_c, grad_v : in the parameters of a ``OneFactor``, ``(..., d)``
-    grad_m_error, ... : bounds on their absolute errors, entry by entry, at about 99 % confidence;
-        infinite where nothing is known
+    log : bool
+        Whether the derivatives are those of ``log_prob`` rather than of ``prob``.
+    of_cdf : bool
+        Whether this is from ``cdf_grad``, whose arguments have scipy's names.
+    grad_m, grad_lower, grad_upper, grad_mean, grad_x, grad_lower_limit : ndarray (..., d)
+        Derivatives in the arguments of that name.
+    grad_L : ndarray (..., d, d)
+        In the factor; lower triangular.
+    grad_cov : ndarray (..., d, d)
+        In the covariance: the symmetric G with d prob = sum_ij G_ij d cov_ij over all i and j, so
+        that an entry off the diagonal is half of what the correlation of the pair does; half the
+        Hessian in the mean.
+    grad_c, grad_v : ndarray (..., d)
+        In the parameters of a ``OneFactor``.
+    grad_m_error, ... : ndarray
+        Bounds on their absolute errors, entry by entry, at about 99 % confidence; infinite where
+        nothing is known. Each derivative has one.
+
+    Examples
+    --------
+    >>> import mvnorth
+    >>> slopes = mvnorth.orthant_grad([0.0, 0.0], [[1.0, 0.0], [0.6, 0.8]], wrt=("m",))
+    >>> slopes.grad_m.round(6)
+    array([0.199471, 0.199471])
+    >>> bool(slopes.grad_m_error.max() < 1e-12), slopes.grad_cov
+    (True, None)
     """
 
     log: bool = False
@@ -133,12 +172,25 @@ class OrthantSample:
 
     Attributes
     ----------
-    draws : ``(..., size, d)``
-    acceptance : share of the proposals that was accepted, ``(...)``; where coordinates fall apart
-        into independent blocks, that of the block with the most proposals
-    proposals : number of proposals, of that block
-    log_bound : upper bound on the logarithm of the probability of the limits; for a single block
-        acceptance * exp(log_bound) is an unbiased estimate of it
+    draws : ndarray (..., size, d)
+        The draws.
+    acceptance : float or ndarray (...)
+        Share of the proposals that was accepted; where coordinates fall apart into independent
+        blocks, that of the block with the most proposals.
+    proposals : int or ndarray (...)
+        Number of proposals, of that block.
+    log_bound : float or ndarray (...)
+        Upper bound on the logarithm of the probability of the limits; for a single block
+        ``acceptance * exp(log_bound)`` is an unbiased estimate of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mvnorth
+    >>> sample = mvnorth.sample_orthant([0.0, -1.0], np.eye(2), size=100)
+    >>> draws = np.asarray(sample)
+    >>> draws.shape, bool((draws >= 0).all())
+    ((100, 2), True)
     """
 
     draws: np.ndarray
@@ -156,7 +208,24 @@ class OrthantSample:
 
 
 class AcceptanceError(RuntimeError):
-    """Too few proposals are accepted for the draws asked for; ``acceptance`` is the share."""
+    """Too few proposals are accepted for the draws asked for.
+
+    Parameters
+    ----------
+    message : str
+        What happened, and what to do.
+    acceptance : float
+        The share that is accepted.
+
+    Examples
+    --------
+    >>> import mvnorth
+    >>> try:
+    ...     raise mvnorth.AcceptanceError("too few", acceptance=1e-9)
+    ... except RuntimeError as error:
+    ...     print(error.acceptance)
+    1e-09
+    """
 
     def __init__(self, message: str, acceptance: float = 0.0) -> None:
         super().__init__(message)

@@ -22,6 +22,10 @@ def get_num_threads() -> int:
     The number last given to ``set_num_threads``; before that the environment variable
     ``MVNORTH_NUM_THREADS`` or, without it, the number of cores this process may use.
 
+    Returns
+    -------
+    int
+
     Examples
     --------
     >>> import mvnorth
@@ -40,6 +44,11 @@ def get_num_threads() -> int:
 
 def set_num_threads(threads: int) -> None:
     """Set the number of threads that kernels use; results do not depend on it.
+
+    Parameters
+    ----------
+    threads : int
+        At least 1.
 
     Examples
     --------

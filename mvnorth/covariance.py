@@ -25,9 +25,21 @@ class StructuredCholesky:
 
     Attributes
     ----------
-    diag : (..., d) diagonal of L
-    w : (..., d) L_ij = v_i w_j for i > j
-    v : (..., d) the loadings
+    diag : ndarray (..., d)
+        Diagonal of L.
+    w : ndarray (..., d)
+        L_ij = v_i w_j for i > j.
+    v : ndarray (..., d)
+        The loadings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mvnorth import OneFactor
+    >>> cov = OneFactor(1.0, np.array([1.0, 2.0, 3.0]))
+    >>> L = cov.cholesky().dense()
+    >>> np.allclose(L @ L.T, cov.dense())
+    True
     """
 
     diag: np.ndarray
@@ -132,6 +144,17 @@ def delta_matrix(classes: int, y: int) -> Any:
     """D_y, ``(classes - 1, classes)``: the differences s_y - s_i for all i but y, in their order.
 
     Class y is the largest score exactly where D_y s >= 0, and D_y D_y^T = I + 1 1^T for every y.
+
+    Parameters
+    ----------
+    classes : int
+        Number of classes, at least 2.
+    y : int
+        One of them, from 0 on.
+
+    Returns
+    -------
+    ndarray (classes - 1, classes)
 
     Examples
     --------

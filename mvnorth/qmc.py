@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+__all__ = ["MAX_LEVEL", "lattice_vector", "points", "random_shifts"]
+
 MAX_LEVEL = 20
 _TABLE = Path(__file__).parent / "_tables" / "lattice.npy"
 
@@ -26,6 +28,15 @@ def lattice_vector(dimension: int) -> np.ndarray:
 
     Beyond the table's 1024 coordinates the vector goes on with odd integers drawn from a fixed
     seed; by then the variables of a reordered problem hardly matter.
+
+    Parameters
+    ----------
+    dimension : int
+        Number of coordinates.
+
+    Returns
+    -------
+    ndarray (dimension,) of int64
 
     Examples
     --------
@@ -44,6 +55,24 @@ def random_shifts(seed: int, replicates: int, dimension: int) -> np.ndarray:
     """Shifts for ``replicates`` independent copies of the lattice, ``(replicates, dimension)``.
 
     Shift r is the same however many replicates there are.
+
+    Parameters
+    ----------
+    seed : int
+        Of numpy's generator.
+    replicates, dimension : int
+        How many shifts, and of how many coordinates.
+
+    Returns
+    -------
+    ndarray (replicates, dimension)
+        In [0, 1).
+
+    Examples
+    --------
+    >>> from mvnorth.qmc import random_shifts
+    >>> bool((random_shifts(0, 8, 3)[:2] == random_shifts(0, 2, 3)).all())
+    True
     """
     return np.random.default_rng(seed).random((replicates, dimension))
 
@@ -51,7 +80,21 @@ def random_shifts(seed: int, replicates: int, dimension: int) -> np.ndarray:
 def points(n: int, dimension: int, seed: int = 0) -> np.ndarray:
     """One shifted lattice with the tent transform, as an array ``(n, dimension)``.
 
-    ``n`` must be a power of two up to 2**20.  Kernels make the same points on the fly.
+    Kernels make the same points on the fly.
+
+    Parameters
+    ----------
+    n : int
+        Number of points, a power of two up to 2**20.
+    dimension : int
+        Number of coordinates.
+    seed : int
+        Of the shift.
+
+    Returns
+    -------
+    ndarray (n, dimension)
+        In [0, 1].
 
     Examples
     --------

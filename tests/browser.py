@@ -22,8 +22,8 @@ frame.onload = () => {{
     figures: figures.map(x => [x.width, x.height]),
     missing: [...inside.querySelectorAll("svg use")].filter(
       x => !inside.querySelector(x.getAttribute("xlink:href") || x.getAttribute("href"))).length,
-    links: [...inside.querySelectorAll("a[href^='#']")].filter(
-      x => !inside.querySelector(x.getAttribute("href"))).length,
+    links: [...inside.querySelectorAll("a[href^='#']")].map(x => x.getAttribute("href").slice(1))
+      .filter(id => id && !inside.getElementById(id)).length,
     paper: inside.defaultView.getComputedStyle(inside.body).backgroundColor,
     ink: inside.defaultView.getComputedStyle(inside.body).color,
   }});

@@ -58,6 +58,13 @@ _LOADERS: dict[str, Callable[..., Dataset]] = {
 def names() -> tuple[str, ...]:
     """What `load` takes for a name; ``uci/NAME`` stands for every set of `uci_names`.
 
+    Returns
+    -------
+    tuple of str
+
+    Examples
+    --------
+    >>> from exact_torch.data import names
     >>> "digits" in names()
     True
     """
@@ -76,13 +83,22 @@ def load(
 
     Parameters
     ----------
-    name : one of `names`, e.g. "digits", "cifar10", "uci/iris"
-    folder : where the data sets are; default ``EXACT_TORCH_DATA``, else the user's cache
-    validation : in [0, 1), the share of the training examples that becomes the validation split,
-        always the same ones; 0 leaves it empty
-    download : whether missing files may be downloaded
-    options : of single sets: ``batches`` (cifar10), ``partition`` (uci), ``path``, ``size`` and
-        others (folder), ``path``, ``target``, ``test_path`` (csv)
+    name : str
+        One of `names`, such as "digits", "cifar10", "uci/iris".
+    folder : path, optional
+        Where the data sets are; default ``EXACT_TORCH_DATA``, else the user's cache.
+    validation : float
+        In [0, 1), the share of the training examples that becomes the validation split, always
+        the same ones; 0 leaves it empty.
+    download : bool
+        Whether missing files may be downloaded.
+    **options
+        Of single sets: ``batches`` (cifar10), ``partition`` (uci), ``path``, ``size`` and others
+        (folder), ``path``, ``target``, ``test_path`` (csv).
+
+    Returns
+    -------
+    Dataset
 
     Raises
     ------
@@ -92,6 +108,7 @@ def load(
     Examples
     --------
     >>> import torch
+    >>> from exact_torch.data import load
     >>> digits = load("digits", validation=0.2)
     >>> digits.train.inputs(torch.tensor([0, 1])).shape
     torch.Size([2, 1, 8, 8])

@@ -48,6 +48,13 @@ class Composed:
 def augmentations() -> tuple[str, ...]:
     """The names that `compose` takes.
 
+    Returns
+    -------
+    tuple of str
+
+    Examples
+    --------
+    >>> from exact_torch.data import augmentations
     >>> "flip" in augmentations()
     True
     """
@@ -59,12 +66,19 @@ def compose(names: Sequence[str], size: Size | None = None) -> Callable[[Tensor]
 
     Parameters
     ----------
-    names : of `augmentations`, in the order in which they are applied
-    size : (H, W) of the result, which "crop" and "resized_crop" need; ``dataset.shape[1:]``
+    names : sequence of str
+        Of `augmentations`, in the order in which they are applied.
+    size : (H, W), optional
+        Of the result, which "crop" and "resized_crop" need; ``dataset.shape[1:]``.
+
+    Returns
+    -------
+    callable, or None
 
     Examples
     --------
     >>> import torch
+    >>> from exact_torch.data import compose
     >>> augment = compose(["flip", "crop"], size=(8, 8))
     >>> augment(torch.zeros(1, 8, 8, dtype=torch.uint8)).shape
     torch.Size([1, 8, 8])

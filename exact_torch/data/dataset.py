@@ -18,7 +18,15 @@ class Split(Protocol):
 
     Attributes
     ----------
-    labels : (N,) int64
+    labels : Tensor (N,) of int64
+        The classes, from 0 on.
+
+    Examples
+    --------
+    >>> from exact_torch.data import Split, load
+    >>> split: Split = load("digits").train
+    >>> len(split), split.inputs(split.labels[:2]).dtype
+    (1294, torch.uint8)
     """
 
     labels: Tensor
@@ -35,11 +43,15 @@ class MemorySplit:
 
     Parameters
     ----------
-    data : (N, C, H, W) uint8 or (N, F) float32
-    labels : (N,) int64
+    data : Tensor (N, C, H, W) of uint8 or (N, F) of float32
+        The inputs, in raw units.
+    labels : Tensor (N,) of int64
+        Their classes.
 
     Examples
     --------
+    >>> import torch
+    >>> from exact_torch.data import MemorySplit
     >>> split = MemorySplit(torch.tensor([[0.5], [1.5]]), torch.tensor([0, 1]))
     >>> len(split), split.inputs(torch.tensor([1]))
     (2, tensor([[1.5000]]))
@@ -53,6 +65,7 @@ class MemorySplit:
         return len(self.labels)
 
     def inputs(self, indices: Tensor) -> Tensor:
+        """The inputs of these examples, in raw units."""
         return self.data[indices]
 
 
@@ -62,14 +75,29 @@ class Dataset:
 
     Attributes
     ----------
-    name : as `load` takes it
-    kind : "images" or "table"
-    classes : names of the classes, in the order of the labels
-    shape : (C, H, W) or (F,), of one input
-    mean, std : (C, 1, 1) or (F,), of the training split in raw units; std is 1 where constant
-    train, validation : the splits to look at
-    test : read from its files when it is first used
-    encoder : what made numbers of a CSV table, or None
+    name : str
+        As `load` takes it.
+    kind : {"images", "table"}
+        What an input is.
+    classes : tuple of str
+        Names of the classes, in the order of the labels.
+    shape : (C, H, W) or (F,)
+        Of one input.
+    mean, std : Tensor (C, 1, 1) or (F,)
+        Of the training split in raw units; std is 1 where constant.
+    train, validation : Split
+        The splits to look at.
+    read_test : callable
+        Reads ``test``.
+    encoder : Encoder, optional
+        What made numbers of a CSV table, or None.
+
+    Examples
+    --------
+    >>> from exact_torch.data import load
+    >>> digits = load("digits")
+    >>> digits.kind, digits.shape, len(digits.classes), len(digits.test)
+    ('images', (1, 8, 8), 10, 359)
     """
 
     name: str
@@ -85,6 +113,7 @@ class Dataset:
 
     @cached_property
     def test(self) -> Split:
+        """The test split, read from its files when it is first used."""
         return self.read_test()
 
 

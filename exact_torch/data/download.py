@@ -25,7 +25,17 @@ _TIMEOUT = 30.0  # seconds without a byte
 
 
 class DataError(RuntimeError):
-    """A file of a data set is missing, damaged or not what it should be; the message says which."""
+    """A file of a data set is missing, damaged or not what it should be; the message says which.
+
+    Examples
+    --------
+    >>> from exact_torch.data import DataError, read_csv
+    >>> try:
+    ...     read_csv("nowhere.csv")
+    ... except DataError as error:
+    ...     print(error)
+    there is no file nowhere.csv
+    """
 
 
 @dataclass(frozen=True)

@@ -27,16 +27,27 @@ def batches(
 
     Parameters
     ----------
-    split : where the examples come from
-    order : for every batch, the indices of its examples (B,) int64
-    transform : of one image (C, H, W) uint8; drawn with torch's generator, which is seeded from
-        ``seed`` and the index for each image and left as it was
-    seed : another one in each epoch
-    workers : processes that make batches ahead; 0 makes them here
+    split : Split
+        Where the examples come from.
+    order : sequence of Tensor (B,) of int64
+        For every batch, the indices of its examples.
+    transform : callable, optional
+        Of one image (C, H, W) uint8; drawn with torch's generator, which is seeded from ``seed``
+        and the index for each image and left as it was.
+    seed : int
+        Another one in each epoch.
+    workers : int
+        Processes that make batches ahead; 0 makes them here.
+
+    Returns
+    -------
+    iterator of (Tensor, Tensor)
+        Inputs and labels.
 
     Examples
     --------
-    >>> from exact_torch.data import load
+    >>> import torch
+    >>> from exact_torch.data import batches, load
     >>> order = torch.arange(6).split(3)
     >>> for images, labels in batches(load("digits").train, order):
     ...     print(images.shape, labels.shape)

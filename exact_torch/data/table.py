@@ -25,7 +25,24 @@ _HOLDOUT = 0.2
 
 @dataclass(frozen=True)
 class Table:
-    """The fields of a CSV file: the columns' names and the rows, all as text."""
+    """The fields of a CSV file, all as text.
+
+    Attributes
+    ----------
+    source : str
+        Where they come from, for messages.
+    names : tuple of str
+        The columns' names.
+    rows : list of list of str
+        The fields.
+
+    Examples
+    --------
+    >>> from exact_torch.data import Table
+    >>> table = Table("here", ("size", "colour"), [["1", "red"], ["2", "blue"]])
+    >>> table.column("colour"), table.select([1]).rows
+    (['red', 'blue'], [['2', 'blue']])
+    """
 
     source: str
     names: tuple[str, ...]
@@ -39,6 +56,7 @@ class Table:
         return [row[place] for row in self.rows]
 
     def select(self, indices: Sequence[int]) -> "Table":
+        """A table of these rows."""
         return Table(self.source, self.names, [self.rows[index] for index in indices])
 
 
@@ -47,9 +65,28 @@ def read_csv(path: str | Path, header: bool = True, delimiter: str = ",") -> Tab
 
     Parameters
     ----------
-    path : of the file
-    header : whether the first line names the columns; if not, their names are "0", "1", ...
-    delimiter : between fields
+    path : path
+        Of the file.
+    header : bool
+        Whether the first line names the columns; if not, their names are "0", "1", ...
+    delimiter : str
+        Between fields.
+
+    Returns
+    -------
+    Table
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from exact_torch.data import read_csv
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "flowers.csv")
+    ...     count = path.write_text("petal, kind\\n1.4, setosa\\n4.7, versicolor\\n")
+    ...     table = read_csv(path)
+    >>> table.names, table.column("kind")
+    (('petal', 'kind'), ['setosa', 'versicolor'])
     """
     source = Path(path)
     if not source.is_file():
@@ -106,8 +143,14 @@ class Column:
 class Encoder:
     """Rows of text into numbers, as the training rows decided.
 
+    Attributes
+    ----------
+    columns : tuple of Column
+        What becomes of each column; made by ``fitted``.
+
     Examples
     --------
+    >>> from exact_torch.data import Encoder, Table, encoder_from_json
     >>> table = Table("here", ("size", "colour"), [["1", "red"], ["?", "blue"], ["3", "red"]])
     >>> encoder = Encoder.fitted(table, ["size", "colour"])
     >>> encoder.features
@@ -124,6 +167,7 @@ class Encoder:
 
     @classmethod
     def fitted(cls, table: Table, names: Sequence[str]) -> "Encoder":
+        """The encoder that these columns of a table, its training rows, decide."""
         return cls(tuple(Column.fitted(name, table.column(name)) for name in names))
 
     @property
@@ -153,7 +197,23 @@ class Encoder:
 
 
 def encoder_from_json(content: Mapping[str, Any]) -> Encoder:
-    """The encoder whose `Encoder.to_json` this is."""
+    """The encoder whose `Encoder.to_json` this is.
+
+    Parameters
+    ----------
+    content : mapping
+        As JSON has it.
+
+    Returns
+    -------
+    Encoder
+
+    Examples
+    --------
+    >>> from exact_torch.data import encoder_from_json
+    >>> encoder_from_json({"columns": [{"name": "size", "mean": 2.0}]}).features
+    ('size',)
+    """
     columns = []
     for column in content["columns"]:
         categories = column.get("categories")

@@ -39,7 +39,25 @@ def uci_names(folder: str | Path | None = None) -> tuple[str, ...]:
 
     Parameters
     ----------
-    folder : as `load` takes it
+    folder : path, optional
+        As `load` takes it.
+
+    Returns
+    -------
+    tuple of str
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from exact_torch.data import uci_names
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     home = Path(folder, "uci121", "iris")
+    ...     home.mkdir(parents=True)
+    ...     for name in ("iris_R.dat", "conxuntos.dat", "conxuntos_kfold.dat"):
+    ...         (home / name).touch()
+    ...     uci_names(folder)
+    ('iris',)
     """
     root = _root(data_folder(folder))
     return tuple(sorted(path.name for path in root.iterdir() if _complete(path)))

@@ -97,6 +97,10 @@ _TABLE: dict[str, Callable[..., Any]] = {
 def names() -> tuple[str, ...]:
     """The names ``get`` takes.
 
+    Returns
+    -------
+    tuple of str
+
     Examples
     --------
     >>> from exact_torch import losses

@@ -50,8 +50,8 @@ def batch_ce(logits: Tensor, labels: Tensor) -> Tensor:
 def batch_max_margin(logits: Tensor, labels: Tensor, gamma: float = 1.0) -> Tensor:
     """Batch max-margin, one value: that of the batch's extremes / B, and the mean of max-margin.
 
-    max(0, gamma - z_+ + z_-) / B + mean of ``max_margin``, with z_+ the smallest true logit of the
-    batch and z_- the largest false one.
+    ``max(0, gamma - z_true + z_false) / B`` + mean of ``max_margin``, with z_true the smallest true
+    logit of the batch and z_false the largest false one.
 
     Parameters
     ----------

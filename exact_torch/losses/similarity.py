@@ -18,7 +18,7 @@ def _tanimoto(log_g: Tensor, labels: Tensor) -> Tensor:
 
 
 def softmax_cauchy_schwarz(logits: Tensor, labels: Tensor) -> Tensor:
-    """Cauchy-Schwarz divergence, -log(p_y / |p|) with p the softmax and |p| its 2-norm.
+    """Cauchy-Schwarz divergence, ``-log(p_y / |p|)`` with p the softmax and ``|p|`` its 2-norm.
 
     That is half the cross-entropy of doubled logits.
 
@@ -41,7 +41,7 @@ def softmax_cauchy_schwarz(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def sigmoid_cauchy_schwarz(logits: Tensor, labels: Tensor) -> Tensor:
-    """Cauchy-Schwarz divergence, -log(s_y / |s|) with s the sigmoids and |s| their 2-norm.
+    """Cauchy-Schwarz divergence, ``-log(s_y / |s|)`` with s the sigmoids and ``|s|`` their 2-norm.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def sigmoid_cauchy_schwarz(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def softmax_tanimoto(logits: Tensor, labels: Tensor) -> Tensor:
-    """Tanimoto loss, -p_y / (1 + |p| - p_y) with p the softmax and |p| its 2-norm.
+    """Tanimoto loss, ``-p_y / (1 + |p| - p_y)`` with p the softmax and ``|p|`` its 2-norm.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def softmax_tanimoto(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def sigmoid_tanimoto(logits: Tensor, labels: Tensor) -> Tensor:
-    """Tanimoto loss, -s_y / (1 + |s| - s_y) with s the sigmoids and |s| their 2-norm.
+    """Tanimoto loss, ``-s_y / (1 + |s| - s_y)`` with s the sigmoids and ``|s|`` their 2-norm.
 
     Parameters
     ----------

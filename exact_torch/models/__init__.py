@@ -55,6 +55,10 @@ _DEFAULT_SHAPE = (3, 32, 32)
 def names() -> tuple[str, ...]:
     """The names ``get`` takes: those written here, then torchvision's if it is installed.
 
+    Returns
+    -------
+    tuple of str
+
     Examples
     --------
     >>> from exact_torch import models
@@ -123,6 +127,15 @@ def get(
 
 def export(model: nn.Module) -> nn.Module:
     """A copy for predicting: in eval mode, every ``GaussianHead`` replaced by its ``nn.Linear``.
+
+    Parameters
+    ----------
+    model : nn.Module
+        Of ``get`` or any other; it stays as it is.
+
+    Returns
+    -------
+    nn.Module
 
     Examples
     --------

@@ -61,6 +61,20 @@ class SynchronizedBatchNorm(_BatchNorm):
     """Batch normalisation of inputs (B, C, ...) over all processes; alone as torch's own.
 
     It differs from torch's by rounding only.  Half precision is summed in single.
+
+    Parameters
+    ----------
+    num_features, eps, momentum, affine, track_running_stats, device, dtype, bias
+        As in ``nn.BatchNorm2d``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch import nn
+    >>> from exact_torch.models import SynchronizedBatchNorm
+    >>> x = torch.rand(4, 3, 2, 2)
+    >>> torch.allclose(SynchronizedBatchNorm(3)(x), nn.BatchNorm2d(3)(x), atol=1e-6)
+    True
     """
 
     @classmethod

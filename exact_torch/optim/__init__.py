@@ -24,6 +24,10 @@ _CLASSES = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.opt
 def names() -> tuple[str, ...]:
     """The names ``get`` takes.
 
+    Returns
+    -------
+    tuple of str
+
     Examples
     --------
     >>> from exact_torch import optim

@@ -44,7 +44,7 @@ class Asam:
     rho : float
         How far, >= 0.  0.5 is the paper's for CIFAR-10, 1 for CIFAR-100; EXACT had 2.
     eta : float
-        Added to |w|, >= 0.
+        Added to ``|w|``, >= 0.
     adaptive : bool
         False for SAM; its usual rho is 0.05.
 

@@ -20,7 +20,24 @@ __all__ = ["LrSchedule", "lr_schedule"]
 
 
 class LrSchedule:
-    """One of torch's schedulers with one ``step`` for all; made by ``lr_schedule``."""
+    """One of torch's schedulers with one ``step`` for all; made by ``lr_schedule``.
+
+    Parameters
+    ----------
+    scheduler : torch.optim.lr_scheduler.LambdaLR or ReduceLROnPlateau
+        What is stepped.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from exact_torch.optim import lr_schedule
+    >>> optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    >>> schedule = lr_schedule("plateau", optimizer, epochs=9, patience=0, factor=0.5)
+    >>> for accuracy in (0.8, 0.7):
+    ...     schedule.step(accuracy)
+    >>> optimizer.param_groups[0]["lr"]
+    0.05
+    """
 
     def __init__(self, scheduler: LambdaLR | ReduceLROnPlateau) -> None:
         self.scheduler = scheduler

@@ -41,12 +41,24 @@ class Recipe:
 
     Attributes
     ----------
-    name : what ``get`` was called with
-    runs : configs by variant; a single one is called ""
-    search : for each variant the values that were searched, by setting, as
-        ``train.with_settings`` has them; empty where nothing was
-    seeds : how many seeds a published number is the mean of, 1 where that is not said
-    doc : the first line of the file's documentation
+    name : str
+        What ``get`` was called with.
+    runs : mapping of str to Config
+        Configs by variant; a single one is called "".
+    search : mapping of str to mapping
+        For each variant the values that were searched, by setting, as ``train.with_settings`` has
+        them; empty where nothing was.
+    seeds : int
+        How many seeds a published number is the mean of, 1 where that is not said.
+    doc : str
+        The first line of the file's documentation.
+
+    Examples
+    --------
+    >>> from exact_torch import recipes
+    >>> recipe = recipes.get("mnist")
+    >>> recipe.name, list(recipe.runs)
+    ('mnist', ['exact', 'ce', 'hinge'])
     """
 
     name: str
@@ -58,6 +70,10 @@ class Recipe:
 
 def names() -> tuple[str, ...]:
     """The names of all recipes, without importing them.
+
+    Returns
+    -------
+    tuple of str
 
     Examples
     --------
@@ -76,6 +92,16 @@ def names() -> tuple[str, ...]:
 
 def variants(name: str) -> tuple[str, ...]:
     """The names of a recipe's runs.
+
+    Parameters
+    ----------
+    name : str
+        As ``get`` takes it.
+
+    Returns
+    -------
+    tuple of str
+        Each of them is a name for ``get``.
 
     Examples
     --------

@@ -21,31 +21,64 @@ class Config:
 
     Attributes
     ----------
-    data, data_options : the data set's name and the options of ``data.load``
-    validation : the share of the training set that is held out; at 0 nothing is
-    augment : names of augmentations, in order (``data.augment``)
-    image_size : images are scaled to this, unless None
-    workers : processes that augment; 0 does it in the training process
-    model, model_options : the architecture's name and options (``models.get``)
-    head : "linear", or "predicted": a sigma of its own for each example, for EXACT
-    loss, loss_options : the loss's name and options (``losses.get``).  For "exact", ``sigma`` may
-        also be [start, stop] or [start, stop, steps], log-linear over training, ``margin`` [start,
-        stop], and both the name of a published schedule
-    optimizer, lr, weight_decay, decay : see ``optim.get``
-    momentum, nesterov, betas : of "sgd", and of "adam" and "adamw"
-    rho, eta : ASAM's radius and offset; at rho = 0 there is no ASAM
-    schedule, schedule_options : of the learning rate (``optim.lr_schedule``)
-    gradient : "none", "clip" (to norm ``clip``) or "normalize" (``GradientNormalizer``)
-    ema : decay of an average of the weights, which is then what is evaluated; 0 is off
-    epochs, epoch_steps : number of epochs; steps of an epoch, unless None, when it is one pass
-    batch_size, accumulate : examples of a step over all processes, and in how many parts they are
-        computed; batch losses and EXACT's normalisation are of a part
-    select : which weights are tested, the last or those with the best validation accuracy
-    seed : of weights, order, augmentation and dropout
-    precision : "float32", or autocast to "bfloat16" or "float16"
-    channels_last, compile, deterministic : memory format; torch.compile; deterministic kernels
-    device : "auto", "cpu" or "cuda"
-    checkpoint_steps : a checkpoint after so many steps, beside that of each epoch; 0 is off
+    data, data_options : str, mapping
+        The data set's name and the options of ``data.load``.
+    validation : float
+        The share of the training set that is held out; at 0 nothing is.
+    augment : tuple of str
+        Names of augmentations, in order (``data.augmentations``).
+    image_size : int, optional
+        Images are scaled to this, unless None.
+    workers : int
+        Processes that augment; 0 does it in the training process.
+    model, model_options : str, mapping
+        The architecture's name and options (``models.get``).
+    head : {"linear", "predicted"}
+        "predicted" has a sigma of its own for each example, for EXACT.
+    loss, loss_options : str, mapping
+        The loss's name and options (``losses.get``).  For "exact", ``sigma`` may also be [start,
+        stop] or [start, stop, steps], log-linear over training, ``margin`` [start, stop], and both
+        the name of a published schedule.
+    optimizer, lr, weight_decay, decay : str, float, float, str
+        See ``optim.get``.
+    momentum, nesterov, betas : float, bool, (float, float)
+        Of "sgd", and of "adam" and "adamw".
+    rho, eta : float
+        ASAM's radius and offset; at rho = 0 there is no ASAM.
+    schedule, schedule_options : str, mapping
+        Of the learning rate (``optim.lr_schedule``).
+    gradient, clip : {"none", "clip", "normalize"}, float
+        Nothing, to the norm ``clip``, or ``GradientNormalizer``.
+    ema : float
+        Decay of an average of the weights, which is then what is evaluated; 0 is off.
+    epochs, epoch_steps : int
+        Number of epochs; steps of an epoch, unless None, when it is one pass.
+    batch_size, accumulate : int
+        Examples of a step over all processes, and in how many parts they are computed; batch
+        losses and EXACT's normalisation are of a part.
+    select : {"last", "best"}
+        Which weights are tested, the last or those with the best validation accuracy.
+    seed : int
+        Of weights, order, augmentation and dropout.
+    precision : {"float32", "bfloat16", "float16"}
+        Autocast to the latter two.
+    channels_last, compile, deterministic : bool
+        Memory format; torch.compile; deterministic kernels.
+    device : {"auto", "cpu", "cuda"}
+        Where it runs.
+    checkpoint_steps : int
+        A checkpoint after so many steps, beside that of each epoch; 0 is off.
+
+    Examples
+    --------
+    >>> from exact_torch.train import Config
+    >>> config = Config(data="mnist", loss_options={"sigma": [10.0, 1.0]}, epochs=5)
+    >>> config.model, config.lr
+    ('small_cnn', 0.1)
+    >>> Config(epochs=0)
+    Traceback (most recent call last):
+    ...
+    ValueError: epochs must be at least 1, got 0
     """
 
     data: str = "digits"

@@ -52,6 +52,15 @@ def train(
     ------
     RunError
         If the loss is not finite, a file cannot be written, or the folder holds something else.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from exact_torch.train import Config, train
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     summary = train(Config(model="linear", epochs=2), folder, quiet=True)
+    >>> summary["test_accuracy"] > 0.8
+    True
     """
     device = device_of(config)
     processes = Processes.start(device)

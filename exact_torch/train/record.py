@@ -28,7 +28,20 @@ _BEFORE = ("config.json", "environment.json", "metrics.jsonl", "best.pt", "lock"
 
 
 class RunError(RuntimeError):
-    """A run that cannot go on, with what to do about it."""
+    """A run that cannot go on, with what to do about it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from exact_torch.train import RunError
+    >>> from exact_torch.train.trained import Trained
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     try:
+    ...         Trained(folder)
+    ...     except RunError as error:
+    ...         print(error)
+    /... holds no run: there is no config.json
+    """
 
 
 class Folder:

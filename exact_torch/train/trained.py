@@ -25,8 +25,18 @@ class Prediction(NamedTuple):
 
     Attributes
     ----------
-    scores : (B, C)
-    probabilities : (B, C) with the noise the network was trained for
+    scores : Tensor (B, C)
+        What the network returns.
+    probabilities : Tensor (B, C)
+        With the noise the network was trained for.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from exact_torch.train.trained import Prediction
+    >>> scores = torch.tensor([[0.0, 1.0], [2.0, 0.0]])
+    >>> Prediction(scores, scores.softmax(1)).classes
+    tensor([1, 0])
     """
 
     scores: Tensor
@@ -48,11 +58,30 @@ class Trained:
 
     Attributes
     ----------
-    network : nn.Module in eval mode; takes raw pixels or features
-    classes : names of the classes
-    shape : of an input
-    kind : "images" or "table"
-    encoder : of a table's rows as JSON, or None
+    network : nn.Module
+        In eval mode; takes raw pixels or features.
+    classes : tuple of str
+        Names of the classes.
+    shape : (C, H, W) or (F,)
+        Of an input.
+    kind : {"images", "table"}
+        What an input is.
+    encoder : mapping, optional
+        Of a table's rows as JSON, or None.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import torch
+    >>> from exact_torch import data
+    >>> from exact_torch.train import Config, train
+    >>> from exact_torch.train.trained import Trained
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     summary = train(Config(model="linear", epochs=1, epoch_steps=9), folder, quiet=True)
+    ...     trained = Trained(folder)
+    >>> test = data.load("digits").test
+    >>> trained.predict(test.inputs(torch.arange(5))).probabilities.shape
+    torch.Size([5, 10])
     """
 
     def __init__(self, run: str | Path) -> None:
@@ -74,7 +103,7 @@ class Trained:
 
     @torch.no_grad()
     def predict(self, inputs: Tensor) -> Prediction:
-        """Scores and probabilities of raw inputs, (B, *shape)."""
+        """Scores and probabilities of raw inputs, ``(B, *shape)``."""
         if inputs.shape[1:] != self.shape:
             raise ValueError(f"inputs must be (B, {_shape(self.shape)}), got {tuple(inputs.shape)}")
         sigma = self._sigma
@@ -92,7 +121,7 @@ class Trained:
 def export(trained: Trained, path: str | Path, form: str = "torch.export") -> Path:
     """Write the network for programs without this package: raw inputs in, logits out.
 
-    The part that predicts sigma is dropped.  Inputs are (B, *shape) in single precision, pixels
+    The part that predicts sigma is dropped.  Inputs are ``(B, *shape)`` in single precision, pixels
     from 0 to 255; the batch may be of any size.
 
     Parameters
@@ -104,6 +133,21 @@ def export(trained: Trained, path: str | Path, form: str = "torch.export") -> Pa
     Returns
     -------
     Path
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import torch
+    >>> from exact_torch.train import Config, train
+    >>> from exact_torch.train.trained import Trained, export
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = Path(folder, "run")
+    ...     summary = train(Config(model="linear", epochs=1, epoch_steps=9), run, quiet=True)
+    ...     file = export(Trained(run), Path(folder, "digits.pt2"))
+    ...     network = torch.export.load(file).module()
+    >>> network(torch.zeros(7, 1, 8, 8)).shape
+    torch.Size([7, 10])
     """
     path = Path(path)
     network = models.export(trained.network)
