@@ -28,6 +28,7 @@ def train(
     *,
     test: bool = True,
     quiet: bool = False,
+    pictures: bool = True,
 ) -> dict[str, Any]:
     """Train a network, or go on where a run in this folder stopped.
 
@@ -42,6 +43,8 @@ def train(
         Judge the network on the test set in the end.
     quiet : bool
         Print nothing.
+    pictures : bool
+        Draw curves and confusion, which take longer than a small training.
 
     Returns
     -------
@@ -76,7 +79,7 @@ def train(
             raise RunError(
                 f"{error}. {folder.left()} A smaller lr, or gradient=clip, may help."
             ) from error
-        return _finish(training, folder, seconds, test)
+        return _finish(training, folder, seconds, test, pictures)
 
 
 def _run(training: Training, folder: Folder, quiet: bool) -> float:
@@ -145,7 +148,9 @@ def _validated(training: Training) -> dict[str, Any] | None:
     }
 
 
-def _finish(training: Training, folder: Folder, seconds: float, test: bool) -> dict[str, Any]:
+def _finish(
+    training: Training, folder: Folder, seconds: float, test: bool, pictures: bool
+) -> dict[str, Any]:
     """Test the network that was selected and write what is known of it."""
     config, dataset, processes = training.config, training.dataset, training.processes
     network = training.evaluated
@@ -187,7 +192,7 @@ def _finish(training: Training, folder: Folder, seconds: float, test: bool) -> d
     if test:
         _, judged = _judged(training, dataset.test)
         summary |= {f"test_{name}": value for name, value in judged.items()}
-    if processes.first:
+    if processes.first and pictures:
         curves.draw(folder.metrics(), folder / "curves.png", f"{config.data}, {config.loss}")
         if test:
             curves.confusion(summary["test_confusion"], dataset.classes, folder / "confusion.png")

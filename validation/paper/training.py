@@ -49,7 +49,7 @@ def train_once(
     torch.set_num_threads(1)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            summary = train(settings, Path(folder) / "run", data_dir, quiet=True)
+            summary = train(settings, Path(folder) / "run", data_dir, quiet=True, pictures=False)
             looked = None if look is None else look(Path(folder) / "run")
             lines = (Path(folder) / "run" / "metrics.jsonl").read_text().splitlines()
     finally:

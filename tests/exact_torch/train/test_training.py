@@ -351,3 +351,9 @@ def test_batches_larger_than_the_set(digits):
     )
     assert training.batch_size == 1292
     assert training.epoch_steps == 1
+
+
+def test_without_pictures(tmp_path):
+    train(Config(model="linear", epochs=1), tmp_path, quiet=True, pictures=False)
+    assert (tmp_path / "summary.json").exists()
+    assert not list(tmp_path.glob("*.png"))
