@@ -8,7 +8,10 @@ from validation.page import Section
 from validation.reports import Report, Results
 from validation.running import Task
 
-FILES: tuple[str, ...] = ()
+FILES: tuple[str, ...] = (
+    "uci_linear",
+    "uci_mixing",
+)
 
 
 def _file(name: str) -> Report:
