@@ -19,6 +19,8 @@ FILES: tuple[str, ...] = (
     "images",
     "single_logit",
     "single_logit_speed",
+    "uci_linear",
+    "uci_mixing",
 )
 
 
