@@ -48,14 +48,15 @@ def sections(
     missing = {name: _missing(reports.REPORTS[name].needs) for name in names}
     tasks = {name: reports.get(name).tasks(scale) for name in names if not missing[name]}
     everything = [(name, task) for name in tasks for task in tasks[name]]
-    done = sum(store.get(task) is not None for _, task in everything)
+    known = {task.key: store.get(task) is not None for _, task in everything}  # equal ones once
+    done = sum(known.values())
 
     def report(index: int, outcome: Outcome) -> None:
         nonlocal done
         done += 1
         name, task = everything[index]
         failed = outcome.failure is not None
-        progress(done, len(everything), f"{name}: {task.name}", outcome.seconds, failed)
+        progress(done, len(known), f"{name}: {task.name}", outcome.seconds, failed)
 
     outcomes = run([task for _, task in everything], store, jobs=jobs, dask=dask, report=report)
     came = list(zip(everything, outcomes, strict=True))

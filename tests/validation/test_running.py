@@ -62,6 +62,15 @@ def test_what_has_finished_is_not_done_again(store, tmp_path):
     assert reported == [0]
 
 
+def test_equal_tasks_are_done_once(store, tmp_path):
+    folder = tmp_path / "calls"
+    folder.mkdir()
+    tasks = [Task(name, count, {"folder": str(folder)}) for name in ("one", "two")]
+    outcomes = run([tasks[0], DRAWS[0], tasks[1]], store)
+    assert [each.value for each in outcomes] == [1.5, draw(0, 5), 1.5]
+    assert len(os.listdir(folder)) == 1
+
+
 def test_an_interrupted_run_keeps_what_has_finished(store):
     def interrupt(index, outcome):
         if index == 2:

@@ -44,16 +44,19 @@ def run(
     list of Outcome
         In the order of the tasks.
     """
-    outcomes = {index: store.get(task) for index, task in enumerate(tasks)}
-    waiting = [index for index, outcome in outcomes.items() if outcome is None]
-    together = {index: tasks[index] for index in waiting if not tasks[index].alone}
-    alone = {index: tasks[index] for index in waiting if tasks[index].alone}
-    first = on_dask(together, dask) if dask else in_processes(together, jobs)
-    for index, outcome in itertools.chain(first, in_processes(alone, 1)):
+    keys = [task.key for task in tasks]
+    outcomes = {key: store.get(task) for key, task in zip(keys, tasks, strict=True)}
+    first = {key: index for index, key in reversed(list(enumerate(keys)))}  # equal tasks: done once
+    waiting = [index for key, index in first.items() if outcomes[key] is None]
+    together = {index: tasks[index] for index in sorted(waiting) if not tasks[index].alone}
+    alone = {index: tasks[index] for index in sorted(waiting) if tasks[index].alone}
+    others = on_dask(together, dask) if dask else in_processes(together, jobs)
+    for index, outcome in itertools.chain(others, in_processes(alone, 1)):
         store.put(tasks[index], outcome)
-        outcomes[index] = outcome
+        outcomes[keys[index]] = outcome
         report(index, outcome)
-    return [outcome for outcome in outcomes.values() if outcome is not None]
+    found = [outcomes[key] for key in keys]
+    return [outcome for outcome in found if outcome is not None]
 
 
 def in_processes(tasks: Mapping[int, Task], jobs: int) -> Done:
