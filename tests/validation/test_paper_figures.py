@@ -1,12 +1,13 @@
 """The figures of the EXACT papers: at their small scale nothing is flagged, and a break is."""
 
+import re
 from functools import partial
 
 import numpy as np
 import pytest
 from scipy import optimize, special, stats
 
-from exact_torch import exact_loss
+from exact_torch import exact_loss, recipes
 from exact_torch.train import Config
 from validation import toy
 from validation.page import Check, NotRun, Picture, Table
@@ -62,6 +63,13 @@ def test_at_small_scale_nothing_is_flagged(figure):
 def test_all_are_in_the_report():
     names = [figure.__name__.split(".")[-1] for figure in FIGURES]
     assert list(paper.FILES[: len(names)]) == names
+
+
+@pytest.mark.parametrize("figure", FIGURES[1:], ids=lambda figure: figure.TITLE)
+def test_commands_name_runs_that_there_are(figure):
+    commands = [part.command for part in figure.section({}, "small").walk() if type(part) is NotRun]
+    for recipe in re.findall(r"exact-torch train (\S+)", " ".join(commands)):
+        assert recipes.get(recipe.replace("$loss;", "ce")).runs
 
 
 def test_a_failed_task_does_not_silence_the_others():

@@ -136,7 +136,7 @@ def _picture(found: Any, published: Any) -> Picture:
         least = found["least"][name][0]
         at = float(np.interp(least, found["b"], scaled))
         ax.plot(least, at, "o", color=f"C{(0, 1, 3, 4)[number]}", clip_on=False)
-    ax.legend(fontsize=7, loc="upper right")
+    ax.legend(fontsize=7, loc="upper center")
     rows = [[b, *values] for b, *values in zip(found["b"], *found["values"].values(), strict=True)]
     data = Table("Loss against threshold", ["b", *found["values"]], rows)
     return Picture(data.title, figure, data, "Dots: where each is smallest (hinge: from there on).")

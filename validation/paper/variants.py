@@ -108,7 +108,7 @@ def table(title: str, found: Accuracies, reference: str, note: str = "") -> Tabl
                 100 * float(np.mean(values)),
                 None if deviation is None else 100 * deviation,
                 100 * min(values),
-                None if run == reference else 100 * mean,
+                None if run == reference else round(100 * mean, 6),  # -1e-15 is 0
                 None if run == reference or half is None else 100 * half,
             ]
         )
