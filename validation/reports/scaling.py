@@ -92,8 +92,8 @@ def section(results: Results, scale: str) -> Section:
                 "`genz` and `tilting` are forced to sample what `auto` would solve exactly. "
                 "Limits are those at which independent coordinates would have P = 1/2; those of "
                 "correlations 0.5 are zero, where P = 1/(d + 1). Errors are relative errors of P, "
-                f"root mean square over {_SEEDS[scale]} seeds ({_LARGE_SEEDS[scale]} from d = 500 "
-                f"on; twice {_SEEDS[scale]} in the tails)."
+                f"root mean square over {_SEEDS[scale]} seeds ({_LARGE_SEEDS[scale]} from 500 on; "
+                f"twice {_SEEDS[scale]} in the tails)."
             ),
             *(_picture(f, rows, "d", "coordinates d") for f, rows in dimensions.items()),
             _table("Relative error by dimension", "d", dimensions),
