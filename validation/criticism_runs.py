@@ -43,6 +43,7 @@ def toy_of(starts: list[float]) -> dict[str, Any]:
         name: {str(k): toy.minimisers(name, k, 1.0) for k in SLOPES} for name in toy.LOSSES
     }  # EXACT with sigma = 1 and slope k is EXACT with slope 1 and sigma = 1/k
     fixed = {name: toy.minimisers(name) for name in toy.LOSSES}
+    wrong = {name: max(map(toy.wrong, ends)) for name, ends in fixed.items()}
     ends: dict[str, list[list[float]]] = {}
     paths = {}
     for name in toy.LOSSES:  # with a slope to train EXACT needs no sigma of its own
@@ -52,7 +53,7 @@ def toy_of(starts: list[float]) -> dict[str, Any]:
             ends[name].append([start, path.b[-1], path.k[-1], toy.wrong(path.b[-1])])
             if start == START:
                 paths[name] = [[step, path.b[step]] for step in range(0, 301, 6)]
-    return {"minima": minima, "fixed": fixed, "ends": ends, "paths": paths}
+    return {"minima": minima, "fixed": fixed, "wrong": wrong, "ends": ends, "paths": paths}
 
 
 def gumbel_of(count: int, seed: int) -> list[list[float]]:

@@ -18,6 +18,7 @@ class Paired(NamedTuple):
     pairs : int
     mean, error : float
         The mean difference and its standard error; NaN of a single pair.
+    median : float
     wins, losses : int
         Pairs with a difference above, and below, zero; the others are ties.
     sign, wilcoxon : float
@@ -28,6 +29,7 @@ class Paired(NamedTuple):
     pairs: int
     mean: float
     error: float
+    median: float
     wins: int
     losses: int
     sign: float
@@ -58,7 +60,8 @@ def paired(differences: Sequence[float]) -> Paired:
         sign = float(stats.binomtest(wins, wins + losses).pvalue)
         wilcoxon = float(stats.wilcoxon(values[values != 0]).pvalue)
     error = float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
-    return Paired(len(values), float(values.mean()), error, wins, losses, sign, wilcoxon)
+    mean, median = float(values.mean()), float(np.median(values))
+    return Paired(len(values), mean, error, median, wins, losses, sign, wilcoxon)
 
 
 def error_of_examples(first: np.ndarray, second: np.ndarray) -> float:

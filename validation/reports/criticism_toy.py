@@ -18,8 +18,7 @@ def section(found: dict[str, Any]) -> Section:
     for name, (low, high) in found["fixed"].items():
         _, b, k, wrong = _first(found["ends"][name])
         one = found["minima"][name]["1.0"]
-        inside = RIGHT[0] < low and high <= RIGHT[1]
-        rows.append([name, low, high, "0" if inside else "1", one[0], one[1], b, k, wrong])
+        rows.append([name, low, high, found["wrong"][name], one[0], one[1], b, k, wrong])
     title = "Best threshold against the slope"
     figure, ax = axes(
         log="x",
