@@ -187,7 +187,7 @@ def section(results: Results, scale: str) -> Section:
     parts: list[Part] = [
         Text(
             "Accuracies of EXACT, cross-entropy and hinge on images. The papers train networks of "
-            "10 to 50 million weights for up to 500 epochs on GPUs; here `small_cnn`, three "
+            "up to some 50 million weights for up to 500 epochs on GPUs; here `small_cnn`, three "
             "convolutions of 16 or 24 maps and more, is trained for minutes. So our accuracies are "
             "below theirs, and say that the losses train and rank as they do here, not how they "
             "would rank there. Settings are those of the recipes `digits`, `mnist` and "

@@ -216,8 +216,8 @@ def _protocol(chosen: Settings) -> str:
         "layers of 500 units, 100,000 steps, the best of four learning rates on a validation set. "
         f"Here: {chosen.data}, two layers of {chosen.width}, {chosen.steps} steps of "
         f"{chosen.batch_size} examples with SGD (momentum 0.9, constant rate), {chosen.seeds} "
-        f"seed{'s' if chosen.seeds > 1 else ''}; {searched}. Shorter training leaves all figures "
-        "larger than the published ones: what compares is the order of the losses."
+        f"seed{'s' if chosen.seeds > 1 else ''}; {searched}. With so much shorter "
+        "training it is the order of the losses that compares, not the size of the figures."
     )
 
 
