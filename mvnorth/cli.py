@@ -1,81 +1,299 @@
 """The command line: argument parsing and printing only."""
 
 import argparse
-import time
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+import os
+import re
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
 import mvnorth
+from mvnorth._fit_tables import box_arguments, score_arguments
+from mvnorth._print_results import (
+    print_box,
+    print_environment,
+    print_json,
+    print_scores,
+    result_rows,
+)
+from mvnorth._read_numbers import InputError, read_table, written_out
+
+__all__ = ["main"]
+
+_CODES = """exit codes:
+  0    done, as accurate as was asked for
+  1    done, but a result is less accurate than was asked for
+  2    wrong input, or a file that cannot be read or written; the reason is on standard error
+  130  interrupted"""
+
+_NUMBERS = """\
+Where NUMBERS are expected, give a file, "-" for standard input, or the numbers themselves: 0 or
+"0,1,inf", with ";" between rows. A file is NPY, or text with columns apart by commas, semicolons
+(then a comma is a decimal one), tabs or spaces; names of columns in the first line and of rows in
+the first column are recognised, and lines that start with # are skipped."""
+
+_PROB = f"""\
+Probability that X ~ N(mean, cov) lies within limits, with an error bound at about 99 % confidence.
+
+  neither --lower nor --upper   Pr(X >= 0), the orthant
+  only --upper                  Pr(X <= upper), the distribution function
+  only --lower                  Pr(X >= lower)
+  both                          Pr(lower <= X <= upper)
+
+{_NUMBERS}
+One number stands for all coordinates; a column is a vector as a row is; several rows are several
+problems with one covariance."""
+
+_ARGMAX = f"""\
+Probability of each of independent scores s_i ~ N(score_i, sigma_i^2) to be the largest, for every
+row of a table (a table of one column is one row).
+
+{_NUMBERS}"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point of ``mvnorth`` and ``python -m mvnorth``; returns the exit code."""
+    """Entry point of ``mvnorth`` and ``python -m mvnorth``; returns the exit code.
+
+    0 if all went well, 1 if a result is less accurate than asked, 2 if the input is wrong, 130 if
+    it was interrupted, 141 if nobody reads the output, 70 for a fault of this program.
+    """
+    try:
+        try:
+            return _run(list(sys.argv[1:] if arguments is None else arguments))
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # "| head" has seen enough; the code is that of programs which it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        print("mvnorth: interrupted", file=sys.stderr)
+        return 130
+    except InputError as error:
+        print(f"mvnorth: {error}", file=sys.stderr)
+    except OSError as error:
+        print(f"mvnorth: {error.strerror or error}", file=sys.stderr)
+    except MemoryError:
+        print("mvnorth: there is not enough memory for this", file=sys.stderr)
+    except Exception:  # Python's own code for this would be 1
+        traceback.print_exc()
+        return 70
+    return 2
+
+
+def _run(arguments: list[str]) -> int:
+    options = _parser().parse_args([_shielded(word) for word in arguments])
+    return options.run(options) or 0
+
+
+def _shielded(word: str) -> str:
+    """Numbers such as -1,1 and -inf, which argparse would take for options, behind a space."""
+    return f" {word}" if word.startswith("-") and written_out(word) is not None else word
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="mvnorth", description="Multivariate normal probabilities"
+        prog="mvnorth",
+        description="Multivariate normal probabilities",
+        epilog=f'"mvnorth COMMAND --help" describes a command.\n\n{_CODES}',
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"mvnorth {mvnorth.__version__}")
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("demo", help="a few probabilities, with scipy's beside them")
-    parser.parse_args(arguments)
-    demo()
-    return 0
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-
-T = TypeVar("T")
-
-
-def _timed(function: Callable[..., T], *args: object, **kwargs: object) -> tuple[T, float]:
-    start = time.perf_counter()
-    value = function(*args, **kwargs)
-    return value, time.perf_counter() - start
-
-
-def demo() -> None:
-    """Print a table of probabilities, their errors and times, beside scipy's."""
-    from scipy.stats import multivariate_normal
-
-    print("compiling kernels (half a minute the first time, cached afterwards) ...")
-    for _, x, cov in _demo_problems():
-        mvnorth.box(-np.inf, x, 0.0, cov, 256)
-
-    heads = ("problem", "d", "mvnorth", "error", "ms", "scipy", "ms", "faster")
-    print("{:34}{:>4}{:>14}{:>9}{:>9}{:>14}{:>9}{:>8}".format(*heads))
-    for name, x, cov in _demo_problems():
-        result, seconds = _timed(mvnorth.box, -np.inf, x, 0.0, cov)
-        value, scipy_seconds = _timed(multivariate_normal.cdf, x, cov=cov)
-        print(
-            f"{name:34}{x.size:>4}{result.prob:>14.6g}{result.error:>9.0e}{1e3 * seconds:>9.2f}"
-            f"{value:>14.6g}{1e3 * scipy_seconds:>9.2f}{scipy_seconds / seconds:>7.0f}x"
+    def command(name: str, run: Any, summary: str, description: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(
+            name,
+            help=summary,
+            description=description,
+            epilog=_CODES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
         )
-    print(
-        "\nerror: a bound at 99 % confidence on mvnorth's absolute error (by default at most 1e-4"
+        added.set_defaults(run=run)
+        return added
+
+    prob = command("prob", _prob, "probability of a box or an orthant", _PROB)
+    prob.add_argument("--mean", default="0", metavar="NUMBERS", help="default: 0")
+    prob.add_argument("--cov", required=True, metavar="NUMBERS", help="covariance matrix")
+    prob.add_argument("--lower", metavar="NUMBERS", help="lower limits")
+    prob.add_argument("--upper", metavar="NUMBERS", help="upper limits")
+    prob.add_argument("--rtol", type=float, help="relative error asked for; default: 1e-4")
+    prob.add_argument("--atol", type=float, help="absolute error asked for; one of both is met")
+    prob.add_argument("--n", type=_whole, help="number of points; default: what the error takes")
+    prob.add_argument(
+        "--method",
+        default="auto",
+        help="auto (default), closed_form, genz, markov, quadrature or tilting; with --grad "
+        "conditional, pathwise or pinned in place of genz",
     )
-    print(
-        "of the probability); scipy's own target is 1e-5 absolute, which small values hide behind."
+    prob.add_argument("--log", action="store_true", help="the logarithm, and its derivatives")
+    prob.add_argument(
+        "--grad",
+        nargs="?",
+        const="",
+        metavar="IN",
+        help='derivatives in "mean,lower,upper,cov" or some of them; default: mean and the limits '
+        "given",
     )
+    prob.add_argument("--seed", type=_whole, default=0, help="of the points; default: 0")
+    _add_json(prob)
+
+    argmax = command("argmax", _argmax, "which of several scores is the largest", _ARGMAX)
+    argmax.add_argument("scores", metavar="SCORES", help="a row for each problem")
+    argmax.add_argument(
+        "--sigma",
+        required=True,
+        metavar="NUMBERS",
+        help="standard deviations: one number, one for each class, a column with one for each row, "
+        "or a table",
+    )
+    argmax.add_argument(
+        "--topk", type=_whole, default=1, metavar="K", help="to be among the K largest; default: 1"
+    )
+    _add_json(argmax)
+
+    text = "Versions, threads, devices, and where compiled kernels are kept."
+    _add_json(command("info", _info, "versions, threads, devices, cache", text))
+    text = "A few probabilities with errors and times, scipy's beside them."
+    command("demo", _demo, "a few probabilities, with scipy's beside them", text)
+    return parser
 
 
-def _demo_problems() -> list[tuple[str, np.ndarray, np.ndarray]]:
-    rng = np.random.default_rng(0)
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    text = 'one line of JSON; infinities are the strings "Infinity" and "-Infinity"'
+    parser.add_argument("--json", action="store_true", help=text)
 
-    def exchangeable(d: int, rho: float) -> np.ndarray:
-        return rho + (1.0 - rho) * np.eye(d)
 
-    def ar1(d: int, rho: float) -> np.ndarray:
-        k = np.arange(d)
-        return rho ** np.abs(k[:, None] - k)
+def _whole(text: str) -> int:
+    """A whole number; 1e5 is one as well."""
+    try:
+        return int(text) if text.strip().lstrip("+-").isdecimal() else _exactly(float(text))
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}") from None
 
-    loadings = rng.normal(size=(20, 20))
-    random = loadings @ loadings.T + 5.0 * np.eye(20)
-    deviation = np.sqrt(np.diag(random))
-    random /= np.outer(deviation, deviation)
-    return [
-        ("two variables, zero mean: 1/3", np.zeros(2), exchangeable(2, 0.5)),
-        ("three variables, far out", np.full(3, -8.0), exchangeable(3, 0.5)),
-        ("exchangeable 1/2, zero mean: 1/10", np.zeros(9), exchangeable(9, 0.5)),
-        ("random correlation", rng.normal(1.0, 1.0, 20), random),
-        ("AR(1), 0.9", rng.normal(1.5, 1.0, 50), ar1(50, 0.9)),
-        ("exchangeable 0.2", rng.normal(2.5, 0.5, 100), exchangeable(100, 0.2)),
-    ]
+
+def _exactly(number: float) -> int:
+    if number != int(number):
+        raise ValueError
+    return int(number)
+
+
+def _check_stdin(*sources: str | None) -> None:
+    if sources.count("-") > 1:
+        raise InputError('"-" (standard input) can be given once only')
+
+
+@contextmanager
+def _computing(names: dict[str, str]) -> Iterator[None]:
+    """What mvnorth says about an argument is said about the option; who waits is told why."""
+    text = "mvnorth: computing; a first run compiles kernels, for about a minute, and keeps them"
+    note = threading.Timer(3.0, print, (text,), {"file": sys.stderr})
+    note.daemon = True
+    if sys.stderr.isatty():
+        note.start()
+    # A kernel at work would keep Python from acting on Ctrl-C: let the signal end the process.
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    ends = usual and threading.current_thread() is threading.main_thread()
+    if ends:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        first = re.match(r"\w*", str(error))
+        word = first.group() if first else ""
+        rest = str(error)[len(word) :].replace(" or None", "")
+        raise InputError(names.get(word, word) + rest) from error
+    except RuntimeError as error:
+        if "cannot cache" not in str(error):
+            raise
+        raise InputError(
+            "there is no folder in which compiled kernels can be kept; name one in the environment "
+            "variable NUMBA_CACHE_DIR"
+        ) from error
+    finally:
+        note.cancel()
+        if ends:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _prob(options: argparse.Namespace) -> int:
+    given = {name: getattr(options, name) for name in ("mean", "cov", "lower", "upper")}
+    _check_stdin(*given.values())
+    tables = {k: read_table(f"--{k}", v) for k, v in given.items() if v is not None}
+    lower, upper = tables.get("lower"), tables.get("upper")
+    arrays = box_arguments(tables["mean"], tables["cov"], lower, upper)
+    settings = {name: getattr(options, name) for name in ("n", "rtol", "atol", "method", "seed")}
+    names = {name: f"--{name}" for name in settings} | {"wrt": "--grad"}
+    result: mvnorth.OrthantResult
+    with _computing(names | {name: table.name for name, table in tables.items()}):
+        if options.grad is None:
+            result = mvnorth.box(*arrays, **settings)
+        else:
+            usual = ["mean", *(name for name in ("lower", "upper") if name in tables)]
+            wrt = tuple(re.findall(r"[^,\s]+", options.grad) or usual)
+            result = mvnorth.box_grad(*arrays, wrt=wrt, log=options.log, **settings)
+    if lower is None:
+        event = "X >= 0" if upper is None else "X <= upper"
+    else:
+        event = "X >= lower" if upper is None else "lower <= X <= upper"
+    d = arrays[-1].shape[-1]
+    labels = [t.rows for t in tables.values() if t.rows and len(t.rows) == np.size(result.prob) > 1]
+    rows = result_rows(result, labels[0] if labels else None)
+    if options.json:
+        print_json({"event": event, "d": d, "log": options.log, "results": rows})
+    else:
+        print_box(f"Pr({event}), {d} coordinate{'s' * (d > 1)}", rows, options.log)
+    short = sum(row["status"] == "limit" for row in rows)
+    if short:
+        which = "the result is" if len(rows) == 1 else f"{short} of {len(rows)} results are"
+        print(
+            f"mvnorth: {which} less accurate than asked; the errors printed hold. If the method "
+            "samples, give more points with --n, else accept a larger --rtol or --atol",
+            file=sys.stderr,
+        )
+    return 1 if short else 0
+
+
+def _argmax(options: argparse.Namespace) -> None:
+    _check_stdin(options.scores, options.sigma)
+    scores, sigma = read_table("SCORES", options.scores), read_table("--sigma", options.sigma)
+    mu, deviations = score_arguments(scores, sigma)
+    with _computing({"mu": scores.name, "sigma": sigma.name, "k": "--topk"}):
+        prob = mvnorth.prob_topk(mu, deviations, options.topk)
+    classes = scores.columns
+    rows = scores.rows
+    if mu.ndim == 1 and scores.values.shape[-1] == 1:  # the table was a column
+        classes, rows = rows, None
+    classes = classes or tuple(str(k + 1) for k in range(prob.shape[-1]))
+    k = options.topk
+    event = "the largest" if k == 1 else f"among the {k} largest"
+    if options.json:
+        names = rows or range(1, np.atleast_2d(prob).shape[0] + 1)
+        pairs = zip(names, np.atleast_2d(prob), strict=True)
+        results = [{"row": name, "prob": row} for name, row in pairs]
+        print_json({"event": event, "k": k, "classes": classes, "results": results})
+    else:
+        print_scores(f"probability to be {event}", prob, rows, classes)
+
+
+def _info(options: argparse.Namespace) -> None:
+    from mvnorth._environment import environment
+
+    with _computing({}):
+        found = environment()
+    if options.json:
+        print_json(found)
+    else:
+        print_environment(found, repr(mvnorth.device_info()))
+
+
+def _demo(options: argparse.Namespace) -> None:
+    from mvnorth._demo import demo
+
+    demo()

@@ -1,0 +1,135 @@
+"""Results as a person reads them, in aligned columns, and as a program does, in JSON."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mvnorth._result import OrthantResult, Status
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """One line of strict JSON."""
+    print(json.dumps(_plain(value), allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """Lists and numbers of Python; JSON has no infinities, which become strings."""
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _plain(value.tolist())
+    if isinstance(value, float) and value in (np.inf, -np.inf):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def result_rows(result: OrthantResult, names: Sequence[str] | None) -> list[dict[str, Any]]:
+    """A record for each problem, in the order of the input; rows without names have numbers."""
+    keys = ("prob", "log_prob", "error", "rel_error", "log_bound", "n", "method")
+    columns = {key: np.atleast_1d(getattr(result, key)) for key in keys}
+    slopes: dict[str, np.ndarray] = {}
+    for key, value in vars(result).items():
+        if key.startswith("grad_") and value is not None:
+            slopes[key.removeprefix("grad_")] = value if np.ndim(result.prob) else value[None]
+    rows = []
+    for k, status in enumerate(np.atleast_1d(result.status)):
+        row: dict[str, Any] = {"row": names[k] if names else k + 1}
+        row |= {key: column[k] for key, column in columns.items()}
+        row["status"] = Status(int(status)).name.lower()
+        if slopes:
+            row["grad"] = {key: value[k] for key, value in slopes.items()}
+        rows.append(row)
+    return rows
+
+
+def print_box(event: str, rows: Sequence[dict[str, Any]], log: bool) -> None:
+    """One problem line by line, several in a table; derivatives below."""
+    if len(rows) == 1:
+        (row,) = rows
+        print(f"event           {event}")
+        if not log:
+            print(f"probability     {row['prob']:.10g} +- {row['error']:.1e}")
+        print(f"log             {row['log_prob']:.10g}")
+        print(f"relative error  {row['rel_error']:.1e}")
+        print(f"method          {row['method']}" + f", {row['n']} points" * bool(row["n"]))
+        print(f"status          {row['status']}")
+    else:
+        print(event)
+        value, error = ("log_prob", "rel_error") if log else ("prob", "error")
+        lines = [("row", value, error, "n", "method", "status")]
+        for row in rows:
+            method = row["method"].replace(", ", "+") or "-"
+            figures = (f"{row[value]:.10g}", f"{row[error]:.1e}", str(row["n"]))
+            lines.append((str(row["row"]), *figures, method, row["status"]))
+        _print_columns(lines)
+    if "grad" in rows[0]:
+        print(f"\nderivatives of the {'logarithm' if log else 'probability'}")
+        _print_columns(_slope_lines(rows))
+
+
+def _slope_lines(rows: Sequence[dict[str, Any]]) -> list[Sequence[str]]:
+    lines: list[Sequence[str]] = [("row", "in", "derivative", "error")]
+    for row in rows:
+        for name in (key for key in row["grad"] if not key.endswith("_error")):
+            value, error = row["grad"][name], row["grad"][f"{name}_error"]
+            for index in np.ndindex(value.shape):
+                if list(index) == sorted(index, reverse=True):  # a covariance is symmetric
+                    entry = f"{name}[{','.join(str(i + 1) for i in index)}]"
+                    figures = (f"{value[index]:.10g}", f"{error[index]:.1e}")
+                    lines.append((str(row["row"]), entry, *figures))
+    return lines
+
+
+def print_scores(
+    title: str,
+    prob: np.ndarray,
+    rows: Sequence[str] | None,
+    classes: Sequence[str],
+) -> None:
+    """A line for each class where there is one row, else a line for each row."""
+    print(title)
+    if prob.ndim == 1:
+        pairs = zip(classes, prob, strict=True)
+        _print_columns([("class", "prob"), *((name, f"{p:.8f}") for name, p in pairs)])
+        return
+    names = rows or [str(k + 1) for k in range(len(prob))]
+    lines = [[name, *(f"{p:.8f}" for p in row)] for name, row in zip(names, prob, strict=True)]
+    _print_columns([("row", *classes), *lines])
+
+
+def print_environment(found: dict[str, Any], cuda: str) -> None:
+    packages = found["packages"].items()
+    cache = found["cache"]
+    count = f"{cache['kernels']} compiled kernels, {cache['bytes'] / 2**20:.1f} MiB"
+    lines = [
+        ("mvnorth", f"{found['mvnorth']} in {found['folder']}"),
+        ("python", f"{found['python']} on {found['platform']}"),
+        *((name, version or "not installed") for name, version in packages),
+        ("threads", f"{found['threads']} (from {found['threads_from']})"),
+        ("cache", count if cache["kernels"] else "no kernel is compiled yet; a first use does it"),
+        *(("", folder) for folder in cache["folders"]),
+    ]
+    for name, text in lines:
+        print(f"{name:<15} {text}")
+    print(cuda)
+
+
+def _print_columns(lines: Sequence[Sequence[str]]) -> None:
+    """Numbers to the right below their heads, and names to the left."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    left = [all(not _is_figure(line[k]) for line in lines) for k in range(len(widths))]
+    for line in lines:
+        cells = zip(line, widths, left, strict=True)
+        print("  ".join(f"{c:<{w}}" if name else f"{c:>{w}}" for c, w, name in cells).rstrip())
+
+
+def _is_figure(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
