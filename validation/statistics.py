@@ -138,15 +138,14 @@ def draw_ranks(
     order = [int(each) for each in np.argsort(mean_ranks, kind="stable")]
     low, high = np.floor(min(mean_ranks)), np.ceil(max(mean_ranks))
     margin = 0.45 * max(high - low, 1.0)
-    ax.set(xlim=(low - margin, high + margin), ylim=(-0.7 - len(order) / 2, 1.0), yticks=[])
+    half = (len(order) + 1) // 2  # have their names on the left
+    ax.set(xlim=(low - margin, high + margin), ylim=(-0.7 - half, 1.0), yticks=[])
     ax.set_xticks(np.arange(low, high + 1))
     ax.set_xlabel("mean rank (1 is best)")
     ax.spines["left"].set_visible(False)
-    half = (len(order) + 1) // 2
     for place, method in enumerate(order):
         left = place < half
         depth = -1.2 - (place if left else len(order) - 1 - place)
-        depth = max(depth, -0.4 - len(order) / 2)
         edge = low - 0.05 * margin if left else high + 0.05 * margin
         rank = mean_ranks[method]
         ax.plot([rank, rank, edge], [0, depth, depth], color=f"C{method}", linewidth=1)
