@@ -7,7 +7,10 @@ from typing import Any
 
 from validation.page import NotRun
 
-GET = "python -m validation paper --download"
+_DOWNLOAD = "python -m validation paper --download"
+_HAVE = (
+    "python -m validation paper --data-dir DIR   # where DIR/uci121 has the sets, see docs/data.md"
+)
 
 
 @functools.cache
@@ -24,4 +27,5 @@ def there(name: str, **options: Any) -> bool:
 
 def missing(what: str, name: str) -> NotRun:
     """What the page says in place of ``what``, if the set is not there."""
-    return NotRun(what, f"The files of {name} are not on this machine.", GET)
+    command = _HAVE if name.startswith("uci/") else _DOWNLOAD
+    return NotRun(what, f"The files of {name} are not on this machine.", command)

@@ -166,5 +166,6 @@ def test_data_sets(tmp_path, monkeypatch):
     data_sets.there.cache_clear()
     assert data_sets.there("digits")
     assert not data_sets.there("mnist")
-    assert "mnist" in data_sets.missing("A table", "mnist").why
+    assert "--download" in data_sets.missing("A table", "MNIST").command
+    assert "--data-dir" in data_sets.missing("A table", "uci/wine").command
     data_sets.there.cache_clear()

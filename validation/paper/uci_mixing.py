@@ -368,7 +368,9 @@ def _left_out(sets: Sequence[str], scale: str) -> list[Part]:
         why = f"The {scale} report does not have these {len(rest)} sets. One run of them:"
         parts.append(NotRun(f"Mixing CE and EL on {', '.join(rest)}", why, command))
     if absent:
-        parts.append(data_sets.missing("Mixing CE and EL on the others of 121", ", ".join(absent)))
+        parts.append(
+            data_sets.missing("Mixing CE and EL on the others of 121", f"uci/{', '.join(absent)}")
+        )
     return parts
 
 
