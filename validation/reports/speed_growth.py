@@ -39,6 +39,9 @@ def gradients(found: Mapping[str, list[Record]]) -> list[Part]:
             ax.plot(*zip(*points, strict=True), "o-", color=colour, label=name)
     ax.legend(fontsize=8)
     title = f"Value and gradient against dimensions, {lines[0]['n']} points"
+    slower = sum(
+        min(line["torch"], line["chunks"]) < line["gradient"] for line in lines if line["torch"]
+    )
     least = min(line["differences"] / line["gradient"] for line in lines if line["d"] >= 10)
     off = max(line["differences_off"] for line in lines if line["method"] == "pathwise")
     outside = [line["outside"] for line in lines if line["outside"] is not None]
@@ -50,7 +53,8 @@ def gradients(found: Mapping[str, list[Record]]) -> list[Part]:
              "torch / gradient", "in chunks"),
             rows,
             "Processor time. Differences are of our own value, eight timed and scaled up; torch is "
-            "Genz's recursion by autograd, in one tensor and in chunks of 8192 points.",
+            "Genz's recursion by autograd, in one tensor and in chunks of 8192 points; it was "
+            f"faster than mvnorth in {slower} of {len(lines)} rows.",
         ),
         Check(
             f"From d = 10 on, differences take more than {DIFFERENCES:g} times as long.",
