@@ -39,9 +39,12 @@ def toy_of(starts: list[float]) -> dict[str, Any]:
     """Where the losses of the toy example are smallest, and where descent ends."""
     from validation import toy
 
+    # EXACT with sigma = 1 and slope k is EXACT with slope 1 and sigma = 1/k.
+    coarse = np.arange(-400, 601) / 200
     minima = {
-        name: {str(k): toy.minimisers(name, k, 1.0) for k in SLOPES} for name in toy.LOSSES
-    }  # EXACT with sigma = 1 and slope k is EXACT with slope 1 and sigma = 1/k
+        name: {str(k): toy.minimisers(name, k, 1.0, coarse) for k in SLOPES} for name in toy.LOSSES
+    }
+    wide = {name: toy.minimisers(name, 1.0, 1.0) for name in toy.LOSSES}
     fixed = {name: toy.minimisers(name) for name in toy.LOSSES}
     wrong = {name: max(map(toy.wrong, ends)) for name, ends in fixed.items()}
     ends: dict[str, list[list[float]]] = {}
@@ -53,7 +56,14 @@ def toy_of(starts: list[float]) -> dict[str, Any]:
             ends[name].append([start, path.b[-1], path.k[-1], toy.wrong(path.b[-1])])
             if start == START:
                 paths[name] = [[step, path.b[step]] for step in range(0, 301, 6)]
-    return {"minima": minima, "fixed": fixed, "wrong": wrong, "ends": ends, "paths": paths}
+    return {
+        "minima": minima,
+        "fixed": fixed,
+        "wide": wide,
+        "wrong": wrong,
+        "ends": ends,
+        "paths": paths,
+    }
 
 
 def gumbel_of(count: int, seed: int) -> list[list[float]]:

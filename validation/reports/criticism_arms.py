@@ -196,18 +196,20 @@ def _lost(cells: dict[str, dict[str, Any]], means: dict[str, Any]) -> str:
     ]
     if not lost:
         return ""
-    return (
-        f" Less than half as many right as the best had {'; '.join(lost)}. Far on the wrong side "
-        "-log P grows like the square of the distance under normal noise, and like the distance "
-        "under Gumbel noise."
-    )
+    told = f" With less than half of what the best loss there has right: {'; '.join(lost)}."
+    if any(each.startswith("normal, -log P") for each in lost):
+        told += (
+            " Far on the wrong side -log P grows like the square of the distance under normal "
+            "noise, like the distance under Gumbel noise: large steps are more dangerous to it."
+        )
+    return told
 
 
 def _arm_picture(
     recipe: str, cells: dict[str, dict[str, Any]], means: dict[str, Any], arms: list[str]
 ) -> Picture:
     title = f"Test error at equal everything, {recipe}"
-    figure, ax = axes(log="xy", xlabel="learning rate", ylabel="mean test error", title=recipe)
+    figure, ax = axes(log="xy", xlabel="learning rate", ylabel="mean test error")
     rates = sorted({own["lr"] for own in cells.values()})
     data = []
     for number, arm in enumerate(arms):
@@ -221,7 +223,7 @@ def _arm_picture(
             line.append(float(np.mean(own)))
         ax.plot(rates, line, "o-", color=f"C{number}", label=arm)
         data += [[arm, lr, error] for lr, error in zip(rates, line, strict=True)]
-    ax.legend(fontsize="small")
+    figure.legend(loc="outside lower center", ncols=2, fontsize="small", frameon=False)
     caption = "Mean over data sets and models."
     return Picture(title, figure, Table(title, ["loss", "lr", "mean test error"], data), caption)
 
