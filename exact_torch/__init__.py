@@ -9,7 +9,11 @@ tensor([[-0.2295,  0.2239,  0.0056]])
 """
 
 import importlib
+import importlib.util
 from typing import Any
+
+if importlib.util.find_spec("torch") is None:
+    raise ModuleNotFoundError("exact_torch needs PyTorch: pip install 'mvnorth[torch]'")
 
 from exact_torch import losses, metrics
 from exact_torch.exact import (

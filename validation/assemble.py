@@ -111,7 +111,10 @@ def _section(name: str, scale: str, came: Iterable[tuple[Task, Outcome]]) -> Sec
 def _not_run(name: str, missing: Sequence[str]) -> Section:
     title = reports.REPORTS[name].title
     why = f"{', '.join(missing)} cannot be imported."
-    return Section(title, [NotRun(title, why, "python -m pip install 'mvnorth[validation]'")])
+    return Section(
+        title,
+        [NotRun(title, why, "python -m pip install -c .ci/constraints.txt -e '.[validation]'")],
+    )
 
 
 def _missing(needs: Sequence[str]) -> list[str]:
