@@ -1,10 +1,15 @@
 """The report on gradients: what it says, what it computes, and that it flags what is broken."""
 
 import copy
+import json
+import os
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
-from broken import flags
+from broken import PACKAGES, ROOT
 
 from mvnorth._derivatives import pathwise
 from validation.page import Check, Picture, Table
@@ -15,6 +20,9 @@ from validation.reports import (
     gradient_ways,
     gradients,
 )
+
+RIGHT = "-half * (m2 / whole),"
+WRONG = "-1.0001 * half * (m2 / whole),"
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -104,10 +112,25 @@ def test_a_wrong_map_to_the_covariance_is_flagged(monkeypatch, results):
 
 
 @pytest.mark.slow
-def test_a_wrong_coefficient_is_flagged(tmp_path):
-    """The diagonal of the covariance's derivative with one factor, in compiled code."""
-    file, old = "mvnorth/_cpu/one_factor.py", "grad[i, i] = -0.5 * row"
-    found = flags(tmp_path, "gradients", file, old, "grad[i, i] = -0.505 * row")
-    assert any("Derivatives without sampling" in claim for claim in found)
-    assert any("within the errors claimed" in claim for claim in found)
-    assert not any("Pathwise" in claim for claim in found)
+def test_a_wrong_coefficient_is_flagged(tmp_path, results):
+    """The derivative in c, in compiled code: a copy of the packages computes one task."""
+    for package in PACKAGES:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=ignored)
+    file = tmp_path / "mvnorth/_scalar/one_factor.py"
+    text = file.read_text()
+    assert text.count(RIGHT) == 1
+    file.write_text(text.replace(RIGHT, WRONG))
+    code = "import json; from validation.reports import gradient_ways as g; "
+    code += "print(json.dumps(g.stored_factors(10)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    section = gradients.section({**results, "stored factors": json.loads(done.stdout)}, "small")
+    (flagged,) = (check.claim for check in parts(section, Check) if not check.holds)
+    assert "stored derivatives" in flagged
