@@ -85,7 +85,7 @@ PLANS: dict[str, dict[str, Plan]] = {
     },
     "full": {
         "digits": Plan(_ALL, 3, 20, None, 0.95),
-        "mnist": Plan(("exact", "exact_v1", "ce", "hinge"), 3, 2, None, 0.95),
+        "mnist": Plan(("exact", "ce", "hinge"), 3, 2, None, 0.95),
         "cifar10": Plan(("exact", "ce", "hinge"), 3, 4, None, 0.35),
     },
 }

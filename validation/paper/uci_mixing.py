@@ -67,7 +67,7 @@ class Effort:
 EFFORTS = {
     "small": Effort(10, 0, 1_000, ("iris", "seeds")),
     "quick": Effort(50, 100, 1_300),
-    "full": Effort(50, 0, 52_000),
+    "full": Effort(50, 0, 24_000),
 }
 
 
