@@ -11,6 +11,7 @@ from validation import reports
 from validation.benchmarks.timing import machine
 from validation.oracles import inventory
 from validation.page import Check, NotRun, Section
+from validation.page.content import Part
 from validation.page.files import write as write_files
 from validation.page.html import checks
 from validation.running import Outcome, Store, Task, run
@@ -27,6 +28,7 @@ def sections(
     *,
     jobs: int = 1,
     dask: str | None = None,
+    compute: bool = True,
     progress: Progress = lambda *told: None,
 ) -> dict[str, Section]:
     """The sections of reports, by name; what ``folder`` has of their tasks is not done again.
@@ -41,6 +43,8 @@ def sections(
         Of results, as they come.
     jobs, dask
         See ``validation.running.run``.
+    compute : bool
+        Otherwise sections say what is in the folder, and how many tasks are not.
     progress : callable
         Called after each task with tasks done, tasks in all, name, seconds, and whether it failed.
     """
@@ -58,7 +62,11 @@ def sections(
         failed = outcome.failure is not None
         progress(done, len(known), f"{name}: {task.name}", outcome.seconds, failed)
 
-    outcomes = run([task for _, task in everything], store, jobs=jobs, dask=dask, report=report)
+    outcomes: Sequence[Outcome | None]
+    if compute:
+        outcomes = run([task for _, task in everything], store, jobs=jobs, dask=dask, report=report)
+    else:
+        outcomes = [store.get(task) for _, task in everything]
     came = list(zip(everything, outcomes, strict=True))
     found = {}
     for name in names:
@@ -89,23 +97,27 @@ def write(found: Mapping[str, Section], scale: str, folder: Path, name: str) -> 
     return write_files(folder, name, "mvnorth: validation", facts, found)
 
 
-def _section(name: str, scale: str, came: Iterable[tuple[Task, Outcome]]) -> Section:
-    """What a report says, after which of its tasks failed."""
-    failures, values = [], {}
-    for task, outcome in came:
-        if outcome.failure is None:
-            values[task.name] = outcome.value
-        else:
-            last = outcome.failure.strip().splitlines()[-1]
-            failures.append(Check(f"`{task.name}` is computed.", False, last))
+def _section(name: str, scale: str, came: Iterable[tuple[Task, Outcome | None]]) -> Section:
+    """What a report says, after which of its tasks failed, or are not done."""
+    found = list(came)
+    values = {task.name: each.value for task, each in found if each and each.failure is None}
+    first: list[Part] = [
+        Check(f"`{task.name}` is computed.", False, each.failure.strip().splitlines()[-1])
+        for task, each in found
+        if each and each.failure is not None
+    ]
+    left = sum(each is None for _, each in found)
+    if left:
+        command = f"python -m validation {name}" + ("" if scale == "quick" else f" --{scale}")
+        first.append(NotRun("The rest", f"{left} of {len(found)} tasks are not done yet.", command))
     title = reports.REPORTS[name].title
     try:
         section = reports.get(name).section(values, scale)
     except Exception:
-        if not failures:
+        if not first:
             raise
-        section = Section(title)  # it cannot speak without what failed
-    return Section(title, [*failures, *section.parts])
+        section = Section(title)  # it cannot speak without what is missing
+    return Section(title, [*first, *section.parts])
 
 
 def _not_run(name: str, missing: Sequence[str]) -> Section:

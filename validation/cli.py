@@ -66,6 +66,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dask", metavar="ADDRESS", help="scheduler of a Dask cluster")
     parser.add_argument("--data-dir", type=Path, help="folder of MNIST, CIFAR-10 and UCI files")
     parser.add_argument("--download", action="store_true", help="download MNIST and CIFAR-10 first")
+    parser.add_argument(
+        "--page", action="store_true", help="compute nothing: the page of what is there"
+    )
     parser.add_argument("--fresh", action="store_true", help="forget what was computed before")
     return parser
 
@@ -108,6 +111,7 @@ def _run(options: argparse.Namespace) -> int:
         options.out / "tasks",
         jobs=options.jobs,
         dask=options.dask,
+        compute=not options.page,
         progress=progress,
     )
     name = "index" if names == tuple(reports.REPORTS) else "-".join(names)

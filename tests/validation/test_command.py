@@ -109,6 +109,17 @@ def test_a_section_that_cannot_speak(made, run, tmp_path):
         run()
 
 
+def test_the_page_of_what_is_there(made, run, tmp_path):
+    made(one=report(HALVES[:1]))
+    run()
+    made(one=report(HALVES))
+    assert run("--page") == 0
+    told = json.loads((tmp_path / "index.json").read_text())["reports"]["one"]
+    assert told["tables"]["halves.csv"]["rows"] == [["4", 2.0]]
+    assert told["not_run"][0]["why"] == "1 of 2 tasks are not done yet."
+    assert told["not_run"][0]["command"] == "python -m validation one --small"
+
+
 def test_a_module_that_is_missing_is_named(made, run, tmp_path, monkeypatch):
     made(one=report(HALVES))
     entry = reports.Entry("Other", ("matplotlib", "no_such_module"))
