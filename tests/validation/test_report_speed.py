@@ -78,7 +78,7 @@ def test_a_wrong_answer_is_never_fast(monkeypatch, results):
 def test_other_bits_and_errors_are_flagged(results):
     changes = {
         "bits": lambda r: r[0].update(same=False),
-        "classes: 32 x 10": lambda r: r[0].update(log_errors=[1e-6, 1e-5]),
+        "classes: 256 x 10": lambda r: r[0].update(log_errors=[1e-6, 1e-5]),
         "batches: d = 5": lambda r: r["programs"]["mvnorth"].update(met=False),
         "tails: random d=20": lambda r: r["programs"]["tilting"].update(met=False),
         "gradients: d = 10, n = 1024": lambda r: r[0].update(differences_off=1e-3),

@@ -13,10 +13,10 @@ from validation.page.figures import axes
 from validation.reports.speed_measurements import Record
 from validation.reports.speed_tables import COLOURS
 
-# Ratios of seconds that must be exceeded, and what was measured on a quiet machine.
-DIFFERENCES = 5.0  # at d >= 10: 30 to 4000
-SCIPY_CLASSES = 100.0  # value alone: 5000 to 100,000
-PUBLISHED = 3.0  # N = 16: 16 at 10 classes, 200 at 100
+# Ratios of seconds that must be exceeded, and what was measured on a busy machine.
+DIFFERENCES = 4.0  # at d >= 10: 13 with few points, to 4000
+SCIPY_CLASSES = 100.0  # value alone: 5000 to 500,000
+PUBLISHED = 3.0  # N = 16: 16 to 50 at 10 classes, 200 to 600 at 100
 
 
 def gradients(found: Mapping[str, list[Record]]) -> list[Part]:
