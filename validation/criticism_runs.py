@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from typing import Any
 
@@ -33,6 +34,8 @@ SLOPES = tuple(float(f"{10 ** (k / 10):.4g}") for k in range(0, 18))
 
 
 START = 0.6  # of descent, where its path is kept
+# Steps and rates of descent, first those of the report's claim; with others 1 - P goes astray.
+DESCENTS = ((300, 0.1), (200, 0.05), (200, 0.2))
 
 
 def toy_of(starts: list[float]) -> dict[str, Any]:
@@ -52,11 +55,17 @@ def toy_of(starts: list[float]) -> dict[str, Any]:
     for name in toy.LOSSES:  # with a slope to train EXACT needs no sigma of its own
         ends[name] = []
         for start in starts:
-            path = toy.descent(name, scale=True, start=start, sigma=1.0, steps=300, rate=0.1)
+            steps, rate = DESCENTS[0]
+            path = toy.descent(name, scale=True, start=start, sigma=1.0, steps=steps, rate=rate)
             ends[name].append([start, path.b[-1], path.k[-1], toy.wrong(path.b[-1])])
             if start == START:
                 paths[name] = [[step, path.b[step]] for step in range(0, 301, 6)]
+    others = []
+    for name, (steps, rate) in itertools.product(toy.LOSSES, DESCENTS[1:]):
+        path = toy.descent(name, scale=True, start=START, sigma=1.0, steps=steps, rate=rate)
+        others.append([name, steps, rate, path.b[-1], path.k[-1], toy.wrong(path.b[-1])])
     return {
+        "others": others,
         "minima": minima,
         "fixed": fixed,
         "wide": wide,
