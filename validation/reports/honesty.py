@@ -184,13 +184,11 @@ def _method_checks(by_kind: dict[str, list[Case]]) -> list[Check]:
     """The promise; and one that a handful of runs cannot break by chance."""
     found = []
     for kind, own in by_kind.items():
-        total = count([c.judged for c in own if not c.is_known])
-        excluded = sorted({c.problem.name for c in own if c.is_known})
-        but = f", but for {', '.join(excluded)}, where it is known to fail" if excluded else ""
+        total = count([c.judged for c in own])
         low, high = total.interval
         found.append(
             Check(
-                f"`{kind}`: at most 1 % of the runs are outside their claimed error{but}; that is, "
+                f"`{kind}`: at most 1 % of the runs are outside their claimed error; that is, "
                 "the interval of their share does not lie above 1 %.",
                 low <= PROMISE and total.claims > 0,
                 f"{total.outside} of {total.claims}, {100 * total.share:.2f} % "
@@ -287,5 +285,9 @@ def _failures(cases: list[Case]) -> Table:
     header = ["problem", "d", "log P", "method", "n", "points used", "seed", "claimed", "true",
               "ratio", ""]  # fmt: skip
     return Table(
-        "All runs outside their claimed error", header, rows, f"{len(rows)} of {len(cases)} runs."
+        "All runs outside their claimed error",
+        header,
+        rows,
+        f"{len(rows)} of {len(cases)} runs. Known: plain Genz at log P = -2034 in 50 dependent "
+        "coordinates, where all points miss the mass and look alike; `auto` does not use it.",
     )

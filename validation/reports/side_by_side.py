@@ -61,6 +61,7 @@ def ours(names: list[str]) -> dict[str, Any]:
             "auto": [auto.log_prob, auto.rel_error],
             "tilting": [tilting.log_prob, tilting.rel_error],
             "used": auto.method,
+            "met": auto.status == mvnorth.Status.CONVERGED,
         }
     return found
 
@@ -135,11 +136,14 @@ def section(results: Results, scale: str) -> Section:
         small = scale == "small"
         get = "python -m validation accuracy" if small else "python -m pip install botorch"
         missing.append(_missing("BoTorch's MVNXPB", get))
+    short = [name for name, told in own.items() if not told["met"]]
+    limit = f" (it was not met, and the result says so, on {', '.join(short)})" if short else ""
     parts: list[Part] = [
         Text(
             "The same problems by everything there is. mvnorth and forced tilting run to their "
-            f"default tolerance, a bound of 1e-4; scipy and mvtnorm get {_POINTS} points, "
-            f"mvtnorm's default; Monte Carlo counts {_DRAWS[scale]:,} draws; BoTorch's "
+            f"default tolerance, a bound of 1e-4, with up to 2**20 points{limit}; "
+            f"scipy and mvtnorm get {_POINTS} points, mvtnorm's default; Monte Carlo counts "
+            f"{_DRAWS[scale]:,} draws; BoTorch's "
             "MVNXPB is a deterministic approximation that cannot be asked for more."
         ),
         *missing,
