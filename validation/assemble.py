@@ -88,7 +88,7 @@ def write(found: Mapping[str, Section], scale: str, folder: Path, name: str) -> 
     facts = {
         "date": datetime.date.today().isoformat(),
         "machine and versions": machine(),
-        "source": f"{source()} (a fingerprint of mvnorth and exact_torch)",
+        "source": f"{source()} (a fingerprint of the code)",
         "scale": scale,
     }
     for oracle in inventory.oracles():

@@ -12,6 +12,8 @@ from validation.oracles import exact
 from validation.page import Check, Picture, Table
 from validation.reports import accuracy, convergence, families, runs, special_functions
 
+pytestmark = pytest.mark.slow  # compiles most kernels
+
 
 @pytest.fixture(scope="module")
 def section():

@@ -104,7 +104,7 @@ def test_the_fingerprint_is_of_what_computes(monkeypatch, tmp_path):
         (tmp_path / package).mkdir()
         (tmp_path / package / "code.py").write_text("x = 1\n")
         (tmp_path / package / "cli.py").write_text("print(1)\n")
-    (tmp_path / "validation" / "running").mkdir(parents=True)
+    (tmp_path / "validation" / "running").mkdir()
     monkeypatch.setattr(task, "__file__", str(tmp_path / "validation" / "running" / "task.py"))
     found = [task.source.__wrapped__()]
     changes = (

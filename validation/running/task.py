@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("mvnorth", "exact_torch")  # beside this one
+PACKAGES = ("mvnorth", "exact_torch", "validation")
 _NOT_IN_RESULTS = ("cli.py", "__main__.py")
 
 
