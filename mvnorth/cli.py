@@ -243,7 +243,8 @@ def _prob(options: argparse.Namespace) -> int:
     else:
         event = "X >= lower" if upper is None else "lower <= X <= upper"
     d = arrays[-1].shape[-1]
-    labels = [t.rows for t in tables.values() if t.rows and len(t.rows) == np.size(result.prob) > 1]
+    batches = (table for name, table in tables.items() if name != "cov")
+    labels = [t.rows for t in batches if t.rows and len(t.rows) == np.size(result.prob) > 1]
     rows = result_rows(result, labels[0] if labels else None)
     if options.json:
         print_json({"event": event, "d": d, "log": options.log, "results": rows})

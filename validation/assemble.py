@@ -29,6 +29,7 @@ def sections(
     jobs: int = 1,
     dask: str | None = None,
     compute: bool = True,
+    fresh: bool = False,
     progress: Progress = lambda *told: None,
 ) -> dict[str, Section]:
     """The sections of reports, by name; what ``folder`` has of their tasks is not done again.
@@ -45,6 +46,8 @@ def sections(
         See ``validation.running.run``.
     compute : bool
         Otherwise sections say what is in the folder, and how many tasks are not.
+    fresh : bool
+        Do all of these reports' tasks, whatever the folder has.
     progress : callable
         Called after each task with tasks done, tasks in all, name, seconds, and whether it failed.
     """
@@ -52,6 +55,9 @@ def sections(
     missing = {name: _missing(reports.REPORTS[name].needs) for name in names}
     tasks = {name: reports.get(name).tasks(scale) for name in names if not missing[name]}
     everything = [(name, task) for name in tasks for task in tasks[name]]
+    if fresh:
+        for _, task in everything:
+            store.forget(task)
     known = {task.key: store.get(task) is not None for _, task in everything}  # equal ones once
     done = sum(known.values())
 
@@ -112,12 +118,10 @@ def _section(name: str, scale: str, came: Iterable[tuple[Task, Outcome | None]])
         first.append(NotRun("The rest", f"{left} of {len(found)} tasks are not done yet.", command))
     title = reports.REPORTS[name].title
     try:
-        section = reports.get(name).section(values, scale)
-    except Exception:
-        if not first:
-            raise
-        section = Section(title)  # it cannot speak without what is missing
-    return Section(title, [*first, *section.parts])
+        parts = reports.get(name).section(values, scale).parts
+    except Exception as error:  # it cannot speak without what is missing, or it has a fault
+        parts = [] if first else [Check("The report can be written.", False, repr(error))]
+    return Section(title, [*first, *parts])
 
 
 def _not_run(name: str, missing: Sequence[str]) -> Section:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -25,8 +24,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))  # libraries read it when they are loaded
     if options.data_dir is not None:
         os.environ["EXACT_TORCH_DATA"] = str(options.data_dir.resolve())
-    if options.fresh:
-        shutil.rmtree(options.out / "tasks", ignore_errors=True)
     try:
         if options.download:
             _download()
@@ -62,14 +59,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--out", type=Path, default=Path("validation-report"), help="folder of the page"
     )
-    parser.add_argument("--jobs", type=_count, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--jobs", type=_count, default=_cores(), help="processes")
     parser.add_argument("--dask", metavar="ADDRESS", help="scheduler of a Dask cluster")
     parser.add_argument("--data-dir", type=Path, help="folder of MNIST, CIFAR-10 and UCI files")
     parser.add_argument("--download", action="store_true", help="download MNIST and CIFAR-10 first")
-    parser.add_argument(
+    known = parser.add_mutually_exclusive_group()
+    known.add_argument(
         "--page", action="store_true", help="compute nothing: the page of what is there"
     )
-    parser.add_argument("--fresh", action="store_true", help="forget what was computed before")
+    known.add_argument(
+        "--fresh", action="store_true", help="compute again what was computed before"
+    )
     return parser
 
 
@@ -77,6 +77,13 @@ def _report(text: str) -> str:
     if text not in reports.REPORTS:
         raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(reports.REPORTS)}")
     return text
+
+
+def _cores() -> int:
+    """Those that this process may use, where the system tells."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _count(text: str) -> int:
@@ -112,6 +119,7 @@ def _run(options: argparse.Namespace) -> int:
         jobs=options.jobs,
         dask=options.dask,
         compute=not options.page,
+        fresh=options.fresh,
         progress=progress,
     )
     name = "index" if names == tuple(reports.REPORTS) else "-".join(names)

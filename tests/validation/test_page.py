@@ -119,3 +119,14 @@ def test_in_a_browser(sections, tmp_path, dark):
     assert found["missing"] == found["links"] == 0
     light, deep = "rgb(255, 255, 255)", "rgb(15, 20, 25)"
     assert found["paper"] == (deep if dark else light)
+
+
+def test_a_page_without_checks_says_so():
+    assert "No check was run" in page("A title", FACTS, {"a": Section("A", [Text("x")])})
+
+
+def test_only_tables_are_replaced(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "mine.py").touch()
+    write(tmp_path, "index", "A title", FACTS, {"a": Section("A", [])})
+    assert (tmp_path / "a" / "mine.py").exists()

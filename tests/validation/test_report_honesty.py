@@ -97,3 +97,8 @@ def test_counts():
     assert (total.runs, total.outside, total.open, total.none) == (4, 1, 1, 1)
     assert total.share == pytest.approx(1 / 3)
     assert total.median == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("log_prob", "claimed"), [(math.nan, 0.1), (0.0, math.nan)])
+def test_what_is_no_number_is_outside(log_prob, claimed):
+    assert _judge(log_prob, claimed, 0.0, 0.0).verdict == "outside"

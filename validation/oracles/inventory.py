@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
@@ -19,13 +20,14 @@ class Oracle(NamedTuple):
     install: str = ""
 
 
+@functools.cache
 def oracles() -> list[Oracle]:
     """All oracles of the reports, those that are missing too."""
     return [
         Oracle("closed forms, quadrature", "ours, without mvnorth"),
         Oracle("brute-force Monte Carlo", "ours, by numpy"),
         Oracle("scipy", scipy.__version__),
-        Oracle("mpmath", _package("mpmath"), "python -m pip install mpmath"),
+        Oracle("mpmath", package_version("mpmath"), "python -m pip install mpmath"),
         Oracle(
             "R's mvtnorm, pmvnorm",
             _mvtnorm("pmvnorm"),
@@ -36,11 +38,12 @@ def oracles() -> list[Oracle]:
             _mvtnorm("slpmvnorm"),
             "put Rscript on the PATH and install mvtnorm 1.2 or newer",
         ),
-        Oracle("BoTorch's MVNXPB", _package("botorch"), "python -m pip install botorch"),
+        Oracle("BoTorch's MVNXPB", package_version("botorch"), "python -m pip install botorch"),
     ]
 
 
-def _package(name: str) -> str | None:
+def package_version(name: str) -> str | None:
+    """Of an installed package; None if it is not there."""
     try:
         return version(name)
     except PackageNotFoundError:

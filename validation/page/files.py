@@ -6,7 +6,6 @@ import csv
 import json
 import math
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,8 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     told: dict[str, Any] = {"title": title, "run": dict(facts), "reports": {}}
     for report, section in sections.items():
-        shutil.rmtree(folder / report, ignore_errors=True)
+        for old in (folder / report).glob("*.csv"):
+            old.unlink()
         told["reports"][report] = _section(folder / report, section)
     (folder / f"{name}.json").write_text(json.dumps(_plain(told), indent=1, allow_nan=False) + "\n")
     written = folder / f"{name}.html"

@@ -60,6 +60,8 @@ def _summary(sections: Iterable[Section]) -> str:
     failed = sum(not check.holds for check in found)
     if failed:
         return f"<b class=bad>{failed} of {len(found)} checks do not hold.</b>"
+    if not found:
+        return "<b class=wait>No check was run.</b>"
     return f"<b class=good>All {len(found)} checks hold.</b>"
 
 

@@ -1,7 +1,7 @@
 """Image tables of EXACT's two versions, at the scale of a CPU: digits, MNIST, a file of CIFAR-10.
 
 Karpukhin, Dereka, Kolesnikov, EXACT: How to train your accuracy, first version (arXiv:2205.09615v1,
-tables 1 and 2) and the later one (table of images); Battash, Wolf, Hazan, Mixing between the cross
+tables 1 and 2) and the later one (table of images); Battash, Hazan, Wolf, Mixing between the cross
 entropy and the expectation loss terms (2021), whose image tables are named and not run.
 """
 
@@ -346,7 +346,7 @@ def _judged_again(runs: Mapping[str, dict[str, Any]]) -> list[Part]:
         for name, again in judged.items()
         if again["expected"] is not None
     }
-    beyond = [name for name in apart if apart[name] > 5 * judged[name]["error"] + 1e-6]
+    beyond = [name for name in apart if not apart[name] <= 5 * judged[name]["error"] + 1e-6]
     told = "; ".join(
         f"{name}: {runs[name]['expected_accuracy']:.5f} and {judged[name]['expected']:.5f}"
         + (f" ± {judged[name]['error']:.5f}" if judged[name]["error"] else "")

@@ -12,6 +12,8 @@ import itertools
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from validation.exact_measurements import ENOUGH, ROWS, cost_of, digits_of, gradients_of, values_of
 from validation.page import Check, Picture, Section, Table, Text
 from validation.page.figures import axes
@@ -144,9 +146,10 @@ def _right(results: Results, size: Scale) -> Section:
                     else None,
                 ]
             )
-    worst = [max(abs(row[k] or 0.0) for row in rows) for k in range(3, 8)]
+    # numpy's maximum keeps a NaN, so that a check of it fails.
+    worst = [float(np.max([abs(row[k] or 0.0) for row in rows])) for k in range(3, 8)]
     compared = sum(row[7] is not None for row in rows)
-    finest = [max(row[k] for row in digits) for k in range(2, 6)]
+    finest = [float(np.max([row[k] for row in digits])) for k in range(2, 6)]
     return Section(
         "Is it right?",
         [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 
-from validation.page import Section
+from validation.page import Check, NotRun, Section
+from validation.page.content import Part
 from validation.reports import Report, Results
 from validation.running import Task
 
@@ -42,9 +43,16 @@ def section(results: Results, scale: str) -> Section:
     for name in FILES:
         start = f"{name}: "
         own = {
-            key.removeprefix(start): value
-            for key, value in results.items()
-            if key.startswith(start)
+            key.removeprefix(start): each for key, each in results.items() if key.startswith(start)
         }
-        parts.append(_file(name).section(own, scale))
+        try:
+            parts.append(_file(name).section(own, scale))
+        except Exception as error:  # others are not to be lost with it
+            undone = sum(task.name not in own for task in _file(name).tasks(scale))
+            if undone:
+                command = f"python -m validation paper{' --full' if scale == 'full' else ''}"
+                told: Part = NotRun(name, f"{undone} of its tasks are not done.", command)
+            else:
+                told = Check(f"`{name}` can be written.", False, repr(error))
+            parts.append(Section(name, [told]))
     return Section("The papers' tables and figures", parts)

@@ -149,7 +149,7 @@ def judge(run: Run, problem: Known) -> Judgement:
         abs(math.expm1(min(sign * max(apart + error, 0.0), 690.0)))
         for error in (-problem.log_error, problem.log_error)
     )
-    if least > run.claimed:
+    if not least <= run.claimed:  # NaN is outside
         return Judgement("outside", least, run.claimed)
     return Judgement("inside" if most <= run.claimed else "open", least, run.claimed)
 

@@ -37,5 +37,9 @@ class Store:
             json.dump(told, file)
         os.replace(file.name, self._path(task))
 
+    def forget(self, task: Task) -> None:
+        """Be without the outcome of a task."""
+        self._path(task).unlink(missing_ok=True)
+
     def _path(self, task: Task) -> Path:
         return self.folder / f"{task.key}.json"

@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from validation.oracles.inventory import oracles, package_version
+
 PACKAGES = ("mvnorth", "exact_torch", "validation")
 _NOT_IN_RESULTS = ("cli.py", "__main__.py")
+_DATA = ("mvnorth/_tables/*.npy", "validation/reference/*.json", "validation/reference/*.npz")
 
 
 @dataclass(frozen=True)
@@ -66,9 +69,9 @@ class Outcome:
 
 @functools.cache
 def source() -> str:
-    """A fingerprint of the library: results of other code are not those of this one.
+    """A fingerprint: results of other code, libraries or oracles are not those of these.
 
-    Comments, docstrings and programs that only print are not part of it.
+    Comments, docstrings and programs that only print are not part of it; tables and references are.
     """
     root = Path(__file__).parents[2]
     hashed = hashlib.sha256()
@@ -76,7 +79,16 @@ def source() -> str:
         for path in sorted((root / package).rglob("*.py")):
             if path.name not in _NOT_IN_RESULTS:
                 hashed.update(f"{path.relative_to(root)} {_code(path.read_text())}".encode())
+    for pattern in _DATA:
+        for path in sorted(root.glob(pattern)):
+            hashed.update(path.read_bytes())
+    hashed.update(json.dumps([*versions().items(), *oracles()]).encode())
     return hashed.hexdigest()[:12]
+
+
+def versions() -> dict[str, str | None]:
+    """Of the libraries that results depend on; None for those that are not there."""
+    return {name: package_version(name) for name in ("numpy", "scipy", "numba", "torch")}
 
 
 def _code(text: str) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 
 from validation.running.store import Store
-from validation.running.task import Outcome, Task
+from validation.running.task import Outcome, Task, source
 
 _LOSSES = 3  # of processes; from then on each task has one of its own
 
@@ -102,8 +103,9 @@ def on_dask(tasks: Mapping[int, Task], address: str) -> Done:
                 "tasks share nothing but the process they run in: start Dask's workers with "
                 "--nthreads 1"
             )
+        folder = os.environ.get("EXACT_TORCH_DATA")
         futures = {
-            client.submit(task.perform, key=f"validation-{task.key}", pure=False): index
+            client.submit(_there, task, source(), folder, key=f"validation-{task.key}"): index
             for index, task in tasks.items()
         }
         for future in distributed.as_completed(futures):
@@ -111,6 +113,15 @@ def on_dask(tasks: Mapping[int, Task], address: str) -> Done:
                 yield futures[future], future.result()
             else:
                 yield futures[future], Outcome(None, 0.0, f"{future.exception()}")
+
+
+def _there(task: Task, expected: str, folder: str | None) -> Outcome:
+    """On a worker, which must have the code, libraries and data of who asks."""
+    if source() != expected:
+        return Outcome(None, 0.0, "this Dask worker has other code, libraries or oracles")
+    if folder is not None:
+        os.environ["EXACT_TORCH_DATA"] = folder
+    return task.perform()
 
 
 def _pool(jobs: int) -> ProcessPoolExecutor:
