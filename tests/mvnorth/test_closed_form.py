@@ -9,7 +9,9 @@ from mpmath import mpf
 from numba import njit
 
 from mvnorth._cpu.closed_form import bivariate, trivariate, univariate
+from mvnorth._methods import closed_form
 from mvnorth._precompute import quadrature
+from mvnorth._problem import Problems
 from mvnorth._scalar.bivariate import log_with_error
 from mvnorth._scalar.log_concave import log_concave_integrator
 from mvnorth._scalar.trivariate import trivariate_parts
@@ -208,6 +210,25 @@ def test_univariate_intervals(low, width):
         tail = mpmath.ncdf(-mpf(low)) - mpmath.ncdf(-mpf(high))
         exact = tail if low > 0 else mpmath.ncdf(mpf(high)) - mpmath.ncdf(mpf(low))
     assert off_by(log_prob[0], exact) <= rel_error[0]
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_narrow_intervals_of_any_deviation(d):
+    """Limits are rounded in units of the deviation: the error knows."""
+    rng = np.random.default_rng(d)
+    lower = rng.uniform(-4.0, 4.0, (100, d))
+    upper = lower + 10.0 ** rng.uniform(-7.0, 0.3, (100, d))
+    deviation = rng.uniform(0.2, 3.0, (100, d))
+    factor = deviation[:, :, None] * np.eye(d)
+    found = closed_form.solve(Problems(lower, upper, factor, np.zeros(100), 0.0, np.ones((100, d))))
+    with mpmath.workdps(8 * EXACT_DIGITS):
+        for i in range(100):
+            exact = mpmath.fprod(
+                mpmath.ncdf(mpf(b) / mpf(s)) - mpmath.ncdf(mpf(a) / mpf(s))
+                for a, b, s in zip(lower[i], upper[i], deviation[i], strict=True)
+            )
+            assert off_by(found.log_prob[i], exact) <= found.rel_error[i]
+    assert np.median(found.rel_error) < 1e-9
 
 
 @pytest.mark.parametrize("close", [False, True])
