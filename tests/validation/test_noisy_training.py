@@ -6,7 +6,7 @@ from torch.nn.functional import cross_entropy
 
 from exact_torch import exact_loss
 from exact_torch.train.config import Config
-from validation.noisy_training import NoisyLoss, train
+from validation.reports.criticism.noisy_training import NoisyLoss, train
 
 SCORES = torch.tensor([[1.0, -0.5, 0.3], [0.2, 0.1, -2.0]], dtype=torch.float64)
 LABELS = torch.tensor([0, 2])

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from validation.paired import error_of_examples, paired
+from validation.reports.criticism.paired import error_of_examples, paired
 
 
 def test_all_wins():

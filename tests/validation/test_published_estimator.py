@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from validation import published_estimator as published
 from validation.benchmarks.one_factor import truth
+from validation.reports.exact import published_estimator as published
 
 M = np.array([1.2, -0.3, 0.8, 2.0])
 

@@ -10,7 +10,8 @@ from broken import flags
 from validation import problems
 from validation.oracles import exact
 from validation.page import Check, Picture, Table
-from validation.reports import accuracy, convergence, families, runs, special_functions
+from validation.reports import accuracy, families, runs
+from validation.reports.accuracy import convergence, special_functions
 
 pytestmark = pytest.mark.slow  # compiles most kernels
 

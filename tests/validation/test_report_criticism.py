@@ -2,9 +2,11 @@ import pytest
 
 from exact_torch import exact_loss
 from validation import toy
-from validation.criticism_runs import START, gumbel_of, toy_of
 from validation.page import Check, Picture, Table, Text
-from validation.reports import criticism, criticism_arms, criticism_toy, criticism_tuned
+from validation.reports import criticism
+from validation.reports.criticism import arms, tuned
+from validation.reports.criticism.runs import START, gumbel_of, toy_of
+from validation.reports.criticism.toy import section as section_of_toy
 
 
 def flagged(section):
@@ -61,17 +63,17 @@ def test_a_broken_loss_is_flagged(name, broken, monkeypatch):
 
     monkeypatch.setitem(toy.LOSSES, name, each)
     monkeypatch.setattr(toy, "descent", arrived)
-    assert flagged(criticism_toy.section(toy_of([START])))
+    assert flagged(section_of_toy(toy_of([START])))
 
 
 def test_nothing_broken_is_not_flagged(monkeypatch):
     monkeypatch.setattr(toy, "descent", arrived)
-    assert not flagged(criticism_toy.section(toy_of([START])))
+    assert not flagged(section_of_toy(toy_of([START])))
 
 
 def test_a_descent_that_goes_astray_is_flagged(monkeypatch):
     monkeypatch.setattr(toy, "descent", lambda name, **options: arrived(name, at=0.3))
-    section = criticism_toy.section(toy_of([START]))
+    section = section_of_toy(toy_of([START]))
     assert len(flagged(section)) == 1
     assert "The objection is not confirmed" in texts(section)
 
@@ -82,21 +84,21 @@ def arrived(name, at=0.125, **options):
 
 
 def test_a_broken_softmax_is_flagged(monkeypatch):
-    cells, runs = arms(0.9)
-    told = criticism_arms.Told(1, 10)
-    assert not any(map(flagged, criticism_arms.sections(cells, runs, gumbel_of(2000, 1), told)))
+    cells, runs = trained(0.9)
+    told = arms.Told(1, 10)
+    assert not any(map(flagged, arms.sections(cells, runs, gumbel_of(2000, 1), told)))
     right = toy.losses.expectation
     monkeypatch.setattr(toy.losses, "expectation", lambda z, y: 1.2 * right(z, y) - 0.2)
     rows = gumbel_of(2000, 1)
-    assert any(map(flagged, criticism_arms.sections(cells, runs, rows, told)))
+    assert any(map(flagged, arms.sections(cells, runs, rows, told)))
 
 
-def arms(accuracy, less=0.0):
+def trained(accuracy, less=0.0):
     """Cells of six learning rates where -log P has ``less`` less than the others."""
-    names = [f"{noise}, {objective}" for noise, objective in criticism_arms.ARMS]
+    names = [f"{noise}, {objective}" for noise, objective in arms.ARMS]
     cells = {
         f"{recipe} {lr}": {"recipe": recipe, "data": "digits", "model": "linear", "lr": lr}
-        for recipe in criticism_arms.RECIPES
+        for recipe in arms.RECIPES
         for lr in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
     }
     runs = {
@@ -110,12 +112,12 @@ def arms(accuracy, less=0.0):
 
 
 def test_what_is_said_of_the_objective_follows_the_results():
-    told = criticism_arms.Told(1, 10)
-    objective, noise = criticism_arms.sections(*arms(0.9, 0.02), gumbel_of(2000, 1), told)
+    told = arms.Told(1, 10)
+    objective, noise = arms.sections(*trained(0.9, 0.02), gumbel_of(2000, 1), told)
     assert "-log P less 1 - P, normal noise: -2.70 ± " in texts(objective)
     assert "0 wins and 6 losses (worse)" in texts(objective)
     assert "(no difference shown)" in texts(noise)
-    objective, _ = criticism_arms.sections(*arms(0.9, -0.02), gumbel_of(2000, 1), told)
+    objective, _ = arms.sections(*trained(0.9, -0.02), gumbel_of(2000, 1), told)
     assert "6 wins and 0 losses (better)" in texts(objective)
 
 
@@ -130,9 +132,9 @@ def test_what_is_said_of_tuned_runs_follows_the_results():
         }
 
     found = {("digits", f"model{k}"): runs(-0.01 * (k + 1)) for k in range(6)}
-    section = criticism_tuned.section(found, 2, 2)
+    section = tuned.section(found, 2, 2)
     assert "EXACT is worse." in texts(section)
     assert "ahead on none; behind on digits (model0: -1.00)" in texts(section)
     assert flagged(section) == []
     found["digits", "model0"]["EXACT"]["test"] = [0.3, 0.3]
-    assert flagged(criticism_tuned.section(found, 2, 2))
+    assert flagged(tuned.section(found, 2, 2))

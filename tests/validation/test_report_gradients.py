@@ -13,13 +13,8 @@ from broken import PACKAGES, ROOT
 
 from mvnorth._derivatives import pathwise
 from validation.page import Check, Picture, Table
-from validation.reports import (
-    gradient_pictures,
-    gradient_samples,
-    gradient_tables,
-    gradient_ways,
-    gradients,
-)
+from validation.reports import gradients
+from validation.reports.gradients import pictures, samples, tables, ways
 
 RIGHT = "-half * (m2 / whole),"
 WRONG = "-1.0001 * half * (m2 / whole),"
@@ -89,7 +84,7 @@ def test_compared_by_hand():
         grad_m = np.array([1.0, 2.0])
         grad_m_error = np.array([0.2, 0.01])
 
-    (record,) = gradient_ways.compared(Found, {"m": np.array([1.1, 2.5])}, {"m": 1e-15})
+    (record,) = ways.compared(Found, {"m": np.array([1.1, 2.5])}, {"m": 1e-15})
     assert record["off"] == pytest.approx(0.2)
     assert record["claimed"] == pytest.approx(0.08)
     assert (record["outside"], record["entries"]) == (1, 2)
@@ -97,7 +92,7 @@ def test_compared_by_hand():
 
 def test_rate_of_a_power():
     n = [256, 512, 4096]
-    assert gradient_pictures.fitted_rate(n, [3 * x**-0.85 for x in n]) == pytest.approx(0.85)
+    assert pictures.fitted_rate(n, [3 * x**-0.85 for x in n]) == pytest.approx(0.85)
 
 
 def test_a_wrong_map_to_the_covariance_is_flagged(monkeypatch, results):
@@ -105,7 +100,7 @@ def test_a_wrong_map_to_the_covariance_is_flagged(monkeypatch, results):
     right = pathwise._symmetric
     monkeypatch.setattr(pathwise, "_symmetric", lambda *args: 1.01 * right(*args))
     name = "differences: d = 4, box = False"
-    wrong = gradient_samples.differenced(4, 1, gradient_tables.N, False)
+    wrong = samples.differenced(4, 1, tables.N, False)
     section = gradients.section({**results, name: wrong}, "small")
     found = [check.claim for check in parts(section, Check) if not check.holds]
     assert any("Pathwise derivatives" in claim for claim in found)
@@ -121,7 +116,7 @@ def test_a_wrong_coefficient_is_flagged(tmp_path, results):
     text = file.read_text()
     assert text.count(RIGHT) == 1
     file.write_text(text.replace(RIGHT, WRONG))
-    code = "import json; from validation.reports import gradient_ways as g; "
+    code = "import json; from validation.reports.gradients import ways as g; "
     code += "print(json.dumps(g.stored_factors(10)))"
     done = subprocess.run(
         [sys.executable, "-c", code],

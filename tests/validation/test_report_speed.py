@@ -7,7 +7,8 @@ import pytest
 import mvnorth
 from validation.benchmarks import kernel, peers
 from validation.page import Check, NotRun, Picture, Table
-from validation.reports import speed, speed_measurements
+from validation.reports import speed
+from validation.reports.speed import measurements
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),
@@ -69,7 +70,7 @@ def test_a_wrong_answer_is_never_fast(monkeypatch, results):
     right = mvnorth.orthant_prob
     monkeypatch.setattr(mvnorth, "orthant_prob", lambda *a, **k: 1.01 * right(*a, **k))
     name = "AR(1) d=10"
-    wrong = speed_measurements.side_by_side(name, (1e-3,), 0.1, (2, 2))
+    wrong = measurements.side_by_side(name, (1e-3,), 0.1, (2, 2))
     assert wrong["programs"]["scipy"][0]["met"]
     found = flagged({**results, f"peers: {name}": wrong})
     assert any("true error meets 0.001" in claim for claim in found)
@@ -92,18 +93,18 @@ def test_other_bits_and_errors_are_flagged(results):
 def test_ratios_by_hand():
     own = {"target": 1e-3, "met": True, "points": 8, "seconds": 2.0, "error": 9e-4}
     other = own | {"seconds": 5.0}
-    assert speed_measurements.ratio(own, other) == 2.5
-    assert speed_measurements.bound(own, [other]) == "2.5"
+    assert measurements.ratio(own, other) == 2.5
+    assert measurements.bound(own, [other]) == "2.5"
     late = other | {"met": False}
-    assert speed_measurements.ratio(own, late) is None
-    assert speed_measurements.bound(own, [late]) == "> 2.5"
-    assert speed_measurements.bound(own | {"met": False}, [late]) == "open"
+    assert measurements.ratio(own, late) is None
+    assert measurements.bound(own, [late]) == "> 2.5"
+    assert measurements.bound(own | {"met": False}, [late]) == "open"
 
 
 def test_problems_are_those_of_the_benchmark():
     same = next(each for each in peers.problems() if each.name == "AR(1) d=20")
-    assert speed_measurements.problem("AR(1) d=20").log_prob == same.log_prob
-    assert speed_measurements.problem("random d=20").name == "random d=20"
+    assert measurements.problem("AR(1) d=20").log_prob == same.log_prob
+    assert measurements.problem("random d=20").name == "random d=20"
 
 
 def test_the_kernel_is_above_its_floor_of_nothing():

@@ -14,10 +14,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from validation.exact_measurements import ENOUGH, ROWS, cost_of, digits_of, gradients_of, values_of
 from validation.page import Check, Picture, Section, Table, Text
 from validation.page.figures import axes
-from validation.reports import Results, exact_noise
+from validation.reports import Results
+from validation.reports.exact import noise
+from validation.reports.exact.measurements import (
+    ENOUGH,
+    ROWS,
+    cost_of,
+    digits_of,
+    gradients_of,
+    values_of,
+)
 from validation.running import Task
 
 FIXED_SAMPLES, FIXED_CLASSES = 512, 128  # as in the paper
@@ -99,13 +107,13 @@ def section(results: Results, scale: str) -> Section:
             ),
             _right(results, SCALES[scale]),
             _cost(results, SCALES[scale]),
-            exact_noise.values(_cells(results, "values", SCALES[scale])),
-            exact_noise.gradients(_cells(results, "gradients", SCALES[scale])),
+            noise.values(_cells(results, "values", SCALES[scale])),
+            noise.gradients(_cells(results, "gradients", SCALES[scale])),
         ],
     )
 
 
-def _cells(results: Results, kind: str, size: Scale) -> exact_noise.Cells:
+def _cells(results: Results, kind: str, size: Scale) -> noise.Cells:
     """Results of the examples of each (C, P)."""
     cells = {
         (classes, prob): [

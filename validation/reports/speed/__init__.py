@@ -1,7 +1,7 @@
 """Seconds beside those of scipy, mvtnorm, BoTorch and torch, in one run and at equal true errors.
 
-What is computed: settings of ``speed_measurements`` by scale. What is said: ``speed_tables`` and
-``speed_growth``.
+What is computed: settings of ``measurements`` by scale. What is said: ``tables`` and
+``growth``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from typing import Any
 
 from validation.page import Section, Text
 from validation.page.content import Part
-from validation.reports import Results, speed_growth, speed_measurements, speed_tables
+from validation.reports import Results
+from validation.reports.speed import growth, measurements, tables
 from validation.running import Task
 
 CHAINS = {"small": (10,), "quick": (5, 10, 20, 50, 100), "full": (5, 10, 20, 50, 100, 200)}
@@ -64,27 +65,27 @@ def tasks(scale: str) -> list[Task]:
     limit, trials = LIMIT[scale], TRIALS[scale]
     for name in names:
         settings = {"targets": TARGETS[scale], "limit": limit, "trials": trials}
-        found.append((f"peers: {name}", speed_measurements.side_by_side, {"name": name} | settings))
+        found.append((f"peers: {name}", measurements.side_by_side, {"name": name} | settings))
     for name in TAILS[scale]:
         settings = {"name": name, "limit": limit, "trials": trials}
-        found.append((f"tails: {name}", speed_measurements.far_out, settings))
+        found.append((f"tails: {name}", measurements.far_out, settings))
     for d in BATCHES[scale]:
         settings = {"d": d, "points": BATCH_POINTS[scale], "limit": min(20 * limit, 10.0)}
-        found.append((f"batches: d = {d}", speed_measurements.batches, settings))
+        found.append((f"batches: d = {d}", measurements.batches, settings))
     for d, n in GRADIENTS[scale]:
         settings = {"d": d, "n": n, "seconds": SECONDS[scale]}
-        found.append((f"gradients: d = {d}, n = {n}", speed_measurements.gradient, settings))
+        found.append((f"gradients: d = {d}, n = {n}", measurements.gradient, settings))
     for rows, count in CLASSES[scale]:
         settings = {"rows": rows, "count": count}
-        found.append((f"classes: {rows} x {count}", speed_measurements.classes, settings))
-    found.append(("many classes", speed_measurements.many_classes, {"sizes": MANY[scale]}))
+        found.append((f"classes: {rows} x {count}", measurements.classes, settings))
+    found.append(("many classes", measurements.many_classes, {"sizes": MANY[scale]}))
     settings = {"dimensions": FLOOR[scale], "rounds": 1 if scale == "small" else 3}
-    found.append(("floor", speed_measurements.floor, settings))
+    found.append(("floor", measurements.floor, settings))
     for name in POINTS[scale]:
         settings = {"name": name, "counts": COUNTS[scale], "seeds": 4}
-        found.append((f"points: {name}", speed_measurements.points, settings))
+        found.append((f"points: {name}", measurements.points, settings))
     d, n = BITS[scale]
-    found.append(("bits", speed_measurements.same_bits, {"d": d, "n": n}))
+    found.append(("bits", measurements.same_bits, {"d": d, "n": n}))
     return [Task(name, call, settings, alone=True) for name, call, settings in found]
 
 
@@ -103,18 +104,18 @@ def section(results: Results, scale: str) -> Section:
             "of gradients are the processor's, the others those of the clock: a load above the "
             "number of cores means that other work is in these, and only ratios say something."
         ),
-        Section("One problem", speed_tables.side_by_side(_named(results, "peers: "))),
-        Section("Small probabilities", speed_tables.far_out(_named(results, "tails: "))),
-        Section("Batches", speed_tables.batches(_named(results, "batches: "))),
-        Section("Gradients in time", speed_growth.gradients(_named(results, "gradients: "))),
+        Section("One problem", tables.side_by_side(_named(results, "peers: "))),
+        Section("Small probabilities", tables.far_out(_named(results, "tails: "))),
+        Section("Batches", tables.batches(_named(results, "batches: "))),
+        Section("Gradients in time", growth.gradients(_named(results, "gradients: "))),
         Section(
             "Many classes",
-            speed_growth.classes(_named(results, "classes: "), results.get("many classes", [])),
+            growth.classes(_named(results, "classes: "), results.get("many classes", [])),
         ),
-        Section("Seconds against points", speed_growth.points(_named(results, "points: "))),
+        Section("Seconds against points", growth.points(_named(results, "points: "))),
         Section(
             "The kernel and its floor; threads",
-            speed_growth.floor(results.get("floor", []), results.get("bits", [])),
+            growth.floor(results.get("floor", []), results.get("bits", [])),
         ),
     ]
     return Section("Speed", parts)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from validation.page import Section, Text
-from validation.reports import (
-    Report,
-    Results,
+from validation.reports import Report, Results
+from validation.reports.accuracy import (
     convergence,
     deterministic,
     scaling,

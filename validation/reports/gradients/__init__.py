@@ -6,16 +6,11 @@ import importlib.util
 
 from validation.page import Section, Text
 from validation.page.content import Part
-from validation.reports import (
-    Results,
-    gradient_pictures,
-    gradient_samples,
-    gradient_tables,
-    gradient_ways,
-)
-from validation.reports.gradient_samples import REGIMES
-from validation.reports.gradient_tables import N
-from validation.reports.gradient_ways import Record
+from validation.reports import Results
+from validation.reports.gradients import pictures, samples, tables, ways
+from validation.reports.gradients.samples import REGIMES
+from validation.reports.gradients.tables import N
+from validation.reports.gradients.ways import Record
 from validation.running import Task
 
 # structure: numbers of coordinates
@@ -66,22 +61,20 @@ def tasks(scale: str) -> list[Task]:
     found = [
         Task(
             f"ways: {structure}, d = {d}, {seed}",
-            gradient_ways.ways,
+            ways.ways,
             {"structure": structure, "d": d, "seed": seed, "n": N},
         )
         for structure, dimensions in WAYS[scale].items()
         for d in dimensions
         for seed in range(SEEDS[scale])
     ]
-    found.append(Task("stored factors", gradient_ways.stored_factors, {"largest": 10_000}))
-    found.append(Task("stored limits", gradient_ways.stored_limits, {"n": 2**14, "largest": 99}))
-    found += [
-        Task(f"digits: d = {d}", gradient_ways.digits, {"d": d, "seed": 1}) for d in DIGITS[scale]
-    ]
+    found.append(Task("stored factors", ways.stored_factors, {"largest": 10_000}))
+    found.append(Task("stored limits", ways.stored_limits, {"n": 2**14, "largest": 99}))
+    found += [Task(f"digits: d = {d}", ways.digits, {"d": d, "seed": 1}) for d in DIGITS[scale]]
     found += [
         Task(
             f"differences: d = {d}, box = {box}",
-            gradient_samples.differenced,
+            samples.differenced,
             {"d": d, "seed": 1, "n": N, "box": box},
         )
         for d in DIFFERENCED[scale]
@@ -90,7 +83,7 @@ def tasks(scale: str) -> list[Task]:
     found += [
         Task(
             f"points: d = {d}",
-            gradient_samples.against_points,
+            samples.against_points,
             {"d": d, "counts": COUNTS[scale], "seeds": POINT_SEEDS[scale]},
         )
         for d in POINTS[scale]
@@ -98,7 +91,7 @@ def tasks(scale: str) -> list[Task]:
     found += [
         Task(
             f"honesty: {regime}, {n}",
-            gradient_samples.honesty,
+            samples.honesty,
             {"regime": regime, "n": n, "count": HONESTY_PROBLEMS[scale], "seed": 1},
         )
         for regime in REGIMES
@@ -106,10 +99,9 @@ def tasks(scale: str) -> list[Task]:
     ]
     if importlib.util.find_spec("torch") is not None:
         found += [
-            Task(f"torch: d = {d}", gradient_samples.autograd, {"d": d, "n": N, "seed": 0})
-            for d in (3, 8)
+            Task(f"torch: d = {d}", samples.autograd, {"d": d, "n": N, "seed": 0}) for d in (3, 8)
         ]
-    found.append(Task("R", gradient_samples.scores, {"d": 5, "seed": 1, "n": 2**14}))
+    found.append(Task("R", samples.scores, {"d": 5, "seed": 1, "n": 2**14}))
     return found
 
 
@@ -126,16 +118,16 @@ def section(results: Results, scale: str) -> Section:
             "none comes from mvnorth. Errors that mvnorth claims are meant to hold for 99 % of "
             "the entries."
         ),
-        Section("Without sampling", gradient_tables.exact(records, results)),
-        Section("Sampled", gradient_tables.sampled(records)),
-        Section("Ways against each other", gradient_tables.between(pairs)),
+        Section("Without sampling", tables.exact(records, results)),
+        Section("Sampled", tables.sampled(records)),
+        Section("Ways against each other", tables.between(pairs)),
         Section(
             "Differences with the same points",
-            gradient_pictures.differences(_of(results, "differences: ")),
+            pictures.differences(_of(results, "differences: ")),
         ),
-        Section("Error against points", gradient_pictures.against_points(_of(results, "points: "))),
-        Section("Honesty", gradient_pictures.honesty(_of(results, "honesty: "))),
-        Section("Automatic differentiation, and R", gradient_pictures.others(results)),
+        Section("Error against points", pictures.against_points(_of(results, "points: "))),
+        Section("Honesty", pictures.honesty(_of(results, "honesty: "))),
+        Section("Automatic differentiation, and R", pictures.others(results)),
     ]
     return Section("Gradients", parts)
 

@@ -10,7 +10,7 @@ import numpy as np
 from validation.page import Check, Table
 from validation.page.content import Part
 from validation.reports import Results
-from validation.reports.gradient_ways import SAMPLED, Record
+from validation.reports.gradients.ways import SAMPLED, Record
 
 N = 4096
 

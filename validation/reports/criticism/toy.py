@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from validation.criticism_runs import START
 from validation.page import Check, Picture, Section, Table, Text
 from validation.page.figures import axes
+from validation.reports.criticism.runs import START
 
 RIGHT = (0.0, 0.25)  # thresholds of the toy example with all points right
 

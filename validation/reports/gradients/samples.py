@@ -10,8 +10,8 @@ import numpy as np
 import mvnorth
 from validation.oracles import r_mvtnorm, slopes
 from validation.oracles.one_dimension import FloatArray
-from validation.reports.gradient_cases import one_factor
-from validation.reports.gradient_ways import SAMPLED, Record, relative
+from validation.reports.gradients.cases import one_factor
+from validation.reports.gradients.ways import SAMPLED, Record, relative
 
 STEPS = (2e-5, 6e-5)  # of differences: of the fourth order, and rounding of 1e-15 / 2e-5
 REGIMES: dict[str, dict[str, Any]] = {

@@ -79,7 +79,7 @@ def gumbel_of(count: int, seed: int) -> list[list[float]]:
     """Shares of samples in which the label wins with Gumbel noise, P and the standard error."""
     import torch
 
-    from validation.noisy_training import NoisyLoss
+    from validation.reports.criticism.noisy_training import NoisyLoss
 
     rng = np.random.default_rng(seed)
     rows = []
@@ -116,7 +116,7 @@ def arms_of(
 ) -> dict[str, list[list[float]]]:
     """For each noise and objective the accuracies, validation and test, of all seeds."""
     from exact_torch.schedules import SigmaSchedule
-    from validation.noisy_training import NoisyLoss, train
+    from validation.reports.criticism.noisy_training import NoisyLoss, train
 
     normalised, ends = RECIPES[recipe]
     config = dataclasses.replace(
@@ -150,8 +150,8 @@ def tuned_of(
     """Cross-entropy and EXACT, each tuned by as many trials, then trained with several seeds."""
     from exact_torch.train.config import with_settings
     from exact_torch.train.search import settings_of
-    from validation.noisy_training import train
-    from validation.paired import error_of_examples
+    from validation.reports.criticism.noisy_training import train
+    from validation.reports.criticism.paired import error_of_examples
 
     base = base_config(data, model, epochs, epoch_steps)
     floor = 0.01 if model == "linear" else 1.0  # published: 0.01 for tables, 1 for most images

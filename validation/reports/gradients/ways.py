@@ -17,7 +17,7 @@ from validation.oracles import slopes
 from validation.oracles.one_dimension import FloatArray
 from validation.oracles.one_factor import one_factor_derivatives
 from validation.problems import problems, reference_gradient
-from validation.reports.gradient_cases import Case, case
+from validation.reports.gradients.cases import Case, case
 
 SAMPLED = ("pathwise", "tilting", "pinned")
 PAIRS = 5  # largest d for covariances by "conditional", which takes 2 d (d - 1) problems

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from validation.criticism_runs import GRIDS
 from validation.page import Check, Picture, Section, Table, Text
 from validation.page.figures import axes
-from validation.paired import paired
+from validation.reports.criticism.paired import paired
+from validation.reports.criticism.runs import GRIDS
 
 
 def section(runs: dict[tuple[str, str], Any], trials: int, seeds: int) -> Section:

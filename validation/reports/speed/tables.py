@@ -12,7 +12,7 @@ from validation.benchmarks.timing import geometric_mean
 from validation.page import Check, NotRun, Picture, Table, Text
 from validation.page.content import Part
 from validation.page.figures import axes
-from validation.reports.speed_measurements import Record, bound, ratio
+from validation.reports.speed.measurements import Record, bound, ratio
 
 COLOURS = {"mvnorth": "C0", "scipy": "C1", "mvtnorm": "C2", "BoTorch": "C3"}
 

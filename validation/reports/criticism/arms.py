@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from validation.criticism_runs import ARMS, RECIPES
 from validation.page import Check, Picture, Section, Table, Text
 from validation.page.figures import axes
-from validation.paired import Paired, paired
+from validation.reports.criticism.paired import Paired, paired
+from validation.reports.criticism.runs import ARMS, RECIPES
 
 LOST = 0.5  # of the best accuracy: runs with less did not learn
 SIGMAS = 4.0  # standard errors within which a mean must be

@@ -1,6 +1,6 @@
 """Tables, pictures and checks of the report on speed: gradients, classes, points and threads.
 
-As in ``speed_tables``, no check is of seconds, and those of ratios have a wide margin.
+As in ``tables``, no check is of seconds, and those of ratios have a wide margin.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from validation.page import Check, NotRun, Picture, Table
 from validation.page.content import Part
 from validation.page.figures import axes
-from validation.reports.speed_measurements import Record
-from validation.reports.speed_tables import COLOURS
+from validation.reports.speed.measurements import Record
+from validation.reports.speed.tables import COLOURS
 
 # Ratios of seconds that must be exceeded, and what was measured on a busy machine.
 DIFFERENCES = 4.0  # at d >= 10: 13 with few points, to 4000

@@ -12,9 +12,10 @@ import itertools
 from typing import Any, NamedTuple
 
 from validation import data_sets
-from validation.criticism_runs import RECIPES, START, arms_of, gumbel_of, toy_of, tuned_of
 from validation.page import Section, Text
-from validation.reports import Results, criticism_arms, criticism_toy, criticism_tuned
+from validation.reports import Results
+from validation.reports.criticism import arms, toy, tuned
+from validation.reports.criticism.runs import RECIPES, START, arms_of, gumbel_of, toy_of, tuned_of
 from validation.running import Task
 
 
@@ -151,7 +152,7 @@ def section(results: Results, scale: str) -> Section:
                 for name in wanted
                 if not _there(name)
             ),
-            criticism_toy.section(results["toy"]),
+            toy.section(results["toy"]),
             *_arms(results, size),
             _tuned(results, size),
         ],
@@ -161,8 +162,8 @@ def section(results: Results, scale: str) -> Section:
 def _arms(results: Results, size: Scale) -> list[Section]:
     cells = {name: own for name, own in _arm_cells(size).items() if name in results}
     found = {name: results[name] for name in cells}
-    told = criticism_arms.Told(size.seeds, size.epochs * size.epoch_steps)
-    return criticism_arms.sections(cells, found, results["Gumbel"], told)
+    told = arms.Told(size.seeds, size.epochs * size.epoch_steps)
+    return arms.sections(cells, found, results["Gumbel"], told)
 
 
 def _tuned(results: Results, size: Scale) -> Section:
@@ -171,4 +172,4 @@ def _tuned(results: Results, size: Scale) -> Section:
         for each in size.tuned
         if (name := _tuned_name(each)) in results
     }
-    return criticism_tuned.section(found, size.trials, size.tuned_seeds)
+    return tuned.section(found, size.trials, size.tuned_seeds)

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from validation.exact_measurements import ENOUGH, SHOWN
 from validation.page import Check, Picture, Section, Table, Text
 from validation.page.figures import axes
+from validation.reports.exact.measurements import ENOUGH, SHOWN
 
 Cells: TypeAlias = dict[tuple[int, float], list[Any]]  # results of examples by (C, P)
 

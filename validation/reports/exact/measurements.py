@@ -79,7 +79,7 @@ def log_prob_and_gradient(m: FloatArray) -> tuple[float, FloatArray]:
 def values_of(classes: int, prob: float, example: int, count: int) -> dict[str, Any]:
     """The value against sampled scores and published draws, and what estimates by N are like."""
     from validation.benchmarks.one_factor import truth
-    from validation.published_estimator import draws, mean_and_error, value_noise
+    from validation.reports.exact.published_estimator import draws, mean_and_error, value_noise
 
     m = example_of(classes, prob, example)
     log_prob, _ = log_prob_and_gradient(m)
@@ -110,7 +110,7 @@ def values_of(classes: int, prob: float, example: int, count: int) -> dict[str, 
 def gradients_of(classes: int, prob: float, example: int, count: int) -> dict[str, Any]:
     """The gradient against the trapezoid, and what gradients by N published draws are like."""
     from validation.benchmarks.one_factor import truth
-    from validation.published_estimator import draws, gradient_noise
+    from validation.reports.exact.published_estimator import draws, gradient_noise
 
     m = example_of(classes, prob, example)
     _, grad = log_prob_and_gradient(m)

@@ -8,8 +8,8 @@ from validation.page import Check, NotRun, Picture, Table
 from validation.page.content import Part
 from validation.page.figures import axes
 from validation.reports import Results
-from validation.reports.gradient_tables import OUTSIDE, N, count_outside, grouped, largest
-from validation.reports.gradient_ways import SAMPLED, Record
+from validation.reports.gradients.tables import OUTSIDE, N, count_outside, grouped, largest
+from validation.reports.gradients.ways import SAMPLED, Record
 
 # Each above what was measured by some powers of ten.
 PATHWISE = 1e-7  # 9e-11, of differences of the value with the same points
