@@ -33,8 +33,9 @@ def solve(problems: Problems) -> Estimate:
         magnified = (d + 4.0 * np.abs(log_prob)) / np.maximum(np.linalg.det(corr), 1e-300)
     if d > 1:
         rel_error += np.fmin(rounding * magnified, at_most)
-    # In units of its deviation a limit is rounded, which counts against the width of an interval.
-    inside = np.isfinite(lower) & np.isfinite(upper) & (lower < upper)
-    largest = np.maximum(np.abs(lower), np.abs(upper), where=inside, out=np.zeros_like(lower))
-    rel_error += rounding * np.sum(largest / np.where(inside, upper - lower, 1.0), axis=1)
+    # Limits are rounded in units of the deviation; a narrow interval changes with its width.
+    with np.errstate(invalid="ignore", over="ignore"):
+        width = problems.upper - problems.lower
+        lost = np.abs((upper - lower) * deviation / width - 1.0)
+    rel_error += np.sum(lost, axis=1, where=np.isfinite(lost))
     return Estimate(log_prob, rel_error, np.zeros(size, dtype=np.int64))

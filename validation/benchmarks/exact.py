@@ -246,7 +246,7 @@ def main(given: Sequence[str] | None = None) -> None:
     settings = SMALL if options.small else FULL if options.full else Settings()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    where = f"{machine()}, torch {torch.__version__}"
+    where = machine()
     print(where, end="\n\n")
     results: list[Line | Memory] = []
     summary: list[str] = []

@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
@@ -380,7 +379,7 @@ def main() -> None:
     has_torch = find_spec("torch") is not None
     has_grad = hasattr(mvnorth, "orthant_grad")
     mvnorth.set_num_threads(1)
-    print(machine() + (f", torch {version('torch')}" if has_torch else ""), end="\n\n")
+    print(machine(), end="\n\n")
     header = ["", "ms a batch", "us a row", "ns a row and class", "/ mvnorth"]
     header += ["error of log P", "of the gradient", ""]
     results: list[Line] = []

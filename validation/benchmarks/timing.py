@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -150,7 +150,9 @@ def machine(threads: int = 1) -> str:
     parts = [model, cores, f"Python {platform.python_version()}"]
     if hasattr(os, "getloadavg"):
         parts.insert(2, f"load {os.getloadavg()[0]:.1f}")
-    parts += [f"{name} {version(name)}" for name in ("numpy", "scipy", "numba")]
+    for name in ("numpy", "scipy", "numba", "torch", "botorch"):
+        with contextlib.suppress(PackageNotFoundError):
+            parts.append(f"{name} {version(name)}")
     if r_mvtnorm.available():
         show = "cat(as.character(getRversion()), as.character(packageVersion('mvtnorm')))"
         result = subprocess.run(["Rscript", "-e", show], capture_output=True, text=True, check=True)

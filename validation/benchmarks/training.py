@@ -156,7 +156,7 @@ def main(given: Sequence[str] | None = None) -> None:
     settings = SMALL if options.small else FULL if options.full else USUAL
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    where = f"{machine()}, torch {torch.__version__}"
+    where = machine()
     print(where, end="\n\n")
     lines: list[Step] = []
     Trainer(settings.networks[0]).step(cross_entropy)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from validation import data_sets
 from validation.page import Check, NotRun, Picture, Section, Table, Text, axes
 from validation.page.content import Part
+from validation.paper import judged_again
 from validation.paper.over_seeds import ahead, over
 from validation.reports import Results
 from validation.running import Task
@@ -89,7 +89,6 @@ PLANS: dict[str, dict[str, Plan]] = {
         "cifar10": Plan(("exact", "ce", "hinge"), 3, 4, None, 0.35),
     },
 }
-DRAWS = 400  # of the noise of first-version EXACT, to simulate its expected accuracy
 
 
 def configs(data: str) -> dict[str, Any]:
@@ -115,42 +114,12 @@ def run(config: Mapping[str, Any], again: bool) -> dict[str, Any]:
     """A run's test results; with ``again`` also those computed anew from its stored network."""
     from validation.paper.training import train_once
 
-    came = train_once(config, look=judge_again if again else None)
+    came = train_once(config, look=judged_again.judge if again else None)
     kept = ("accuracy", "expected_accuracy", "calibration_error", "confusion")
     return {name: came["summary"][f"test_{name}"] for name in kept} | {
         "examples": came["summary"]["examples"],
         "sigma": came["metrics"][-1]["train"]["sigma"],
         "again": came["looked"],
-    }
-
-
-def judge_again(folder: Path) -> dict[str, Any]:
-    """Accuracy and confusion by scikit-learn; expected accuracy by the softmax, or by simulation.
-
-    "expected" is None for EXACT with a scheduled sigma, "error" the standard error of a simulation.
-    """
-    import json
-
-    import numpy as np
-    from scipy.special import softmax
-    from sklearn.metrics import accuracy_score, confusion_matrix
-
-    from validation.paper.training import stored_scores
-
-    scores, labels, sigma = stored_scores(folder)
-    guess = scores.argmax(1)
-    expected, error = None, 0.0
-    if sigma is not None:
-        noise = np.random.default_rng(0).standard_normal((DRAWS, *scores.shape))
-        right = ((scores + sigma * noise).argmax(2) == labels).mean(1)
-        expected, error = float(right.mean()), float(right.std(ddof=1) / DRAWS**0.5)
-    elif json.loads((folder / "config.json").read_text())["loss"] != "exact":
-        expected = float(softmax(scores.astype(float), 1)[np.arange(len(labels)), labels].mean())
-    return {
-        "accuracy": float(accuracy_score(labels, guess)),
-        "confusion": confusion_matrix(labels, guess, labels=range(scores.shape[1])).tolist(),
-        "expected": expected,
-        "error": error,
     }
 
 
@@ -213,7 +182,9 @@ def section(results: Results, scale: str) -> Section:
         if runs:
             parts.append(Section(f"Images: {SETS[data]}", _of_set(data, plan, runs)))
     again = {name: results[name] for name, _, judged in _runs(scale) if judged and name in results}
-    return Section("Images: EXACT's tables", [*parts, *_judged_again(again), *_not_run(scale)])
+    return Section(
+        "Images: EXACT's tables", [*parts, *judged_again.checks(again), *_not_run(scale)]
+    )
 
 
 def _of_set(data: str, plan: Plan, runs: Mapping[str, list[dict[str, Any]]]) -> list[Part]:
@@ -329,44 +300,6 @@ def _picture(data: str, runs: Mapping[str, list[dict[str, Any]]]) -> Picture:
         Table("", ["loss", "seed", "test accuracy, %"], rows),
         f"A point a seed, and their mean{_but(shown)}.",
     )
-
-
-def _judged_again(runs: Mapping[str, dict[str, Any]]) -> list[Part]:
-    """What independent code finds in the stored networks of the first seed on digits."""
-    if not runs:
-        return []
-    judged = {name: came["again"] for name, came in runs.items()}
-    same = [
-        runs[name]["accuracy"] == again["accuracy"]
-        and runs[name]["confusion"] == again["confusion"]
-        for name, again in judged.items()
-    ]
-    apart = {
-        name: abs(runs[name]["expected_accuracy"] - again["expected"])
-        for name, again in judged.items()
-        if again["expected"] is not None
-    }
-    beyond = [name for name in apart if not apart[name] <= 5 * judged[name]["error"] + 1e-6]
-    told = "; ".join(
-        f"{name}: {runs[name]['expected_accuracy']:.5f} and {judged[name]['expected']:.5f}"
-        + (f" ± {judged[name]['error']:.5f}" if judged[name]["error"] else "")
-        for name in apart
-    )
-    return [
-        Check(
-            "Accuracy and confusion matrix on digits are those that scikit-learn computes from the "
-            "scores of the stored network.",
-            all(same),
-            f"{sum(same)} of {len(same)} runs",
-        ),
-        Check(
-            "Expected accuracy on digits is the mean softmax probability, to 1e-6, and for EXACT "
-            f"with a predicted sigma the accuracy in {DRAWS} draws of its noise, to 5 standard "
-            "errors.",
-            not beyond,
-            told,
-        ),
-    ]
 
 
 def _not_run(scale: str) -> list[NotRun]:

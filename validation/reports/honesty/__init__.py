@@ -150,7 +150,7 @@ def section(results: Results, scale: str) -> Section:
         Text(
             "mvnorth reports a bound on its error that promises to hold at about 99 % confidence. "
             f"Here it is held against the truth, in {len(cases)} runs over {len(found)} problems "
-            "with known answers: `validation/problems.py` and problems with one common factor "
+            "with known answers: `validation/problems` and problems with one common factor "
             "given as c and v. A run is outside if the true relative error is larger than the "
             "claimed one even when the known answer is moved towards the estimate by its "
             "own error; open if that error decides; and makes no claim if the reported "
