@@ -121,7 +121,10 @@ def test_relative(name):
 
 
 @pytest.mark.parametrize("gap", [5.0, 36.0])
-@pytest.mark.parametrize("sigma", [1.0, [3.0, 1.0, 0.5, 1.0], [1e-3, 1.0, 0.5, 1.0]])
+@pytest.mark.parametrize(
+    "sigma",
+    [1.0, [1e-3, 1.0, 0.5, 1.0], pytest.param([3.0, 1.0, 0.5, 1.0], marks=pytest.mark.slow)],
+)
 def test_small_probabilities(gap, sigma):
     mu = np.array([-gap, 0.0, 0.5, -1.0])
     found = prob_argmax(mu, sigma, relative=True)

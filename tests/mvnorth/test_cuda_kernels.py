@@ -20,7 +20,7 @@ needs_compiler = pytest.mark.skipif(
 
 
 def shapes():
-    """Every kernel as it is launched, by name."""
+    """Every kernel as it is launched, by name; those in single precision are left to the slow."""
     if importlib.util.find_spec("numba_cuda") is None:
         return []
     found = []
@@ -28,7 +28,9 @@ def shapes():
         module = importlib.import_module(f"mvnorth._cuda.{name}")
         for shape in module.SHAPES:
             kind = "double" if "float64" in str(shape.signature[0]) else "single"
-            found.append(pytest.param(shape, id=f"{shape.kernel.py_func.__name__}-{kind}"))
+            called = f"{shape.kernel.py_func.__name__}-{kind}"
+            marks = pytest.mark.slow if kind == "single" else ()
+            found.append(pytest.param(shape, id=called, marks=marks))
     return found
 
 

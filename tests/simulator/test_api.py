@@ -27,7 +27,8 @@ def close(there, here, names, rtol=1e-11):
         np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-14, err_msg=name)
 
 
-@pytest.mark.parametrize("method", [pytest.param("genz", marks=pytest.mark.slow), "tilting"])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["genz", "tilting"])
 def test_sampling(method):
     here = mvnorth.orthant(M[0], L, FEW, method=method, seed=3)
     there = mvnorth.orthant(M[0], L, FEW, method=method, seed=3, device="cuda")
@@ -61,7 +62,7 @@ def test_single_precision_counts_its_rounding():
     assert stored[0] > 1e-6
 
 
-@pytest.mark.parametrize("method", ["pathwise", "tilting"])
+@pytest.mark.parametrize("method", [pytest.param("pathwise", marks=pytest.mark.slow), "tilting"])
 def test_derivatives(method):
     options = {"n": FEW, "wrt": ("m", "L", "cov"), "method": method, "log": True}
     here = mvnorth.orthant_grad(M[0], L, **options)
@@ -69,6 +70,7 @@ def test_derivatives(method):
     close(there, here, ("log_prob", "grad_m", "grad_L", "grad_cov"), 1e-10)
 
 
+@pytest.mark.slow
 def test_structured_derivatives():
     options = {"n": FEW, "wrt": ("m", "c", "v"), "method": "pathwise", "log": True}
     here = mvnorth.orthant_grad(M, COV, **options)
@@ -76,6 +78,7 @@ def test_structured_derivatives():
     close(there, here, ("log_prob", "grad_m", "grad_c", "grad_v"), 1e-10)
 
 
+@pytest.mark.slow
 def test_common_factor():
     here = mvnorth.orthant_grad(M, COV, wrt=("m", "c", "v"))
     there = mvnorth.orthant_grad(M, COV, wrt=("m", "c", "v"), device="cuda")
@@ -87,6 +90,7 @@ def test_common_factor():
     np.testing.assert_allclose(single.prob, here.prob, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_who_wins():
     expected = mvnorth.prob_argmax(M, 1.3)
     np.testing.assert_allclose(mvnorth.prob_argmax(M, 1.3, device="cuda"), expected, atol=1e-14)
@@ -199,6 +203,7 @@ class TestResident:
         with pytest.raises(TypeError, match="m must be an array of real numbers"):
             mvnorth.orthant(["many"], there)
 
+    @pytest.mark.slow
     def test_the_callers_stream_from_first_to_last(self, monkeypatch):
         """A stand-in for a stream, since the simulator has none: of kernels, copies and results."""
         stream, used = cuda.stream(), []

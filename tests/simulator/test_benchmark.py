@@ -3,9 +3,12 @@
 import json
 import sys
 
+import pytest
+
 from validation.benchmarks import gpu
 
 
+@pytest.mark.slow
 def test_small_run(monkeypatch, tmp_path, capsys):
     path = tmp_path / "record.json"
     monkeypatch.setattr(sys, "argv", ["gpu", "--small", "--json", str(path)])

@@ -9,7 +9,7 @@ from exact_torch import _ops
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("rows", [1, 3])
-@pytest.mark.parametrize("n", [0, 16])
+@pytest.mark.parametrize("n", [0, pytest.param(16, marks=pytest.mark.slow)])
 def test_same_as_on_the_cpu(n, rows, dtype):
     rng = np.random.default_rng(0)
     m = rng.normal(size=(3, 4)).astype(dtype)

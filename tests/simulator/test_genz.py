@@ -24,7 +24,14 @@ def check(queue, dtype, arguments, rows, where):
 
 @DTYPES
 @pytest.mark.parametrize(
-    ("d", "kind"), [(1, "below"), (1, "between"), (19, "tilted"), (51, "below"), (51, "tied")]
+    ("d", "kind"),
+    [
+        (1, "below"),
+        (1, "between"),
+        (19, "tilted"),
+        (51, "tied"),
+        pytest.param(51, "below", marks=pytest.mark.slow),
+    ],
 )
 def test_equals_cpu(queue, dtype, d, kind):
     check(queue, dtype, systems.system(d, kind), np.array([1]), systems.points(d, 100))

@@ -49,7 +49,7 @@ def test_without_products(queue):
     assert check(queue, np.float64, arguments, np.array([1]), where, products=False) is None
 
 
-@pytest.mark.parametrize("most", [1, 4])
+@pytest.mark.parametrize("most", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_batches_at_a_time(queue, monkeypatch, most):
     """Three batches a row, as many at a time as the work arrays have room for.
 

@@ -122,6 +122,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow
 def test_losses_of_a_batch_in_two_processes(tmp_path):
     short = CONFIG | {"epochs": 1, "epoch_steps": 4, "gradient": "none"}
     configs = {name: short | changed for name, changed in CHANGES.items()}
@@ -165,6 +166,7 @@ def test_a_lost_process_is_replaced(tmp_path, undisturbed):
     torch.testing.assert_close(weights(out), weights(undisturbed), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_restarts_that_might_hang_are_refused(tmp_path):
     done = tried(tmp_path / "run", launcher=(*TWO, "--max-restarts", "2"))
     assert done.returncode != 0
