@@ -155,12 +155,13 @@ def box_problems(
             f"{names[0]} {low[row, column]:g} > {names[1]} {high[row, column]:g}"
         )
     # What centring rounds off counts against the width that is left.
-    finite = np.isfinite(low) & np.isfinite(high) & (low < high)
-    size = np.maximum(np.maximum(np.abs(low), np.abs(high)), np.abs(centre))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         low_centred, high_centred = low - centre, high - centre
         width = high_centred - low_centred
-        lost = np.divide(_EPS * size, width, where=finite, out=np.zeros_like(low))
+        size = np.maximum(np.abs(low_centred), np.abs(high_centred))
+        lost = np.divide(
+            _EPS * size, width, where=(low < high) & np.isfinite(width), out=np.zeros_like(low)
+        )
     rounding = lost.sum(axis=1)
     if isinstance(cov, OneFactor):
         return _one_factor_rows(low_centred, high_centred, cov, rounding, batch), batch

@@ -12,7 +12,8 @@ def solve(problems: Problems) -> Estimate:
     deviation = np.sqrt(np.sum(problems.factor**2, axis=2))
     rows = problems.factor / deviation[:, :, None]
     corr = np.clip(rows @ np.swapaxes(rows, 1, 2), -1.0, 1.0)
-    lower, upper = problems.lower / deviation, problems.upper / deviation
+    with np.errstate(over="ignore"):
+        lower, upper = problems.lower / deviation, problems.upper / deviation
     size, d = lower.shape
     pairs = corr[:, *np.triu_indices(d, 1)]  # (1 or B, d(d-1)/2)
     pairs = np.array(np.broadcast_to(pairs, (size, pairs.shape[1])))
@@ -34,8 +35,8 @@ def solve(problems: Problems) -> Estimate:
     if d > 1:
         rel_error += np.fmin(rounding * magnified, at_most)
     # Limits are rounded in units of the deviation; a narrow interval changes with its width.
-    with np.errstate(invalid="ignore", over="ignore"):
-        width = problems.upper - problems.lower
-        lost = np.abs((upper - lower) * deviation / width - 1.0)
-    rel_error += np.sum(lost, axis=1, where=np.isfinite(lost))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        kept = (upper - lower) * deviation / (problems.upper - problems.lower)
+        change = np.abs(np.log(kept))
+    rel_error += np.expm1(np.sum(change, axis=1, where=np.isfinite(change)))
     return Estimate(log_prob, rel_error, np.zeros(size, dtype=np.int64))

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import integrate, special
@@ -750,6 +751,20 @@ def test_limits_millions_of_deviations_away(method):
     result = mvnorth.orthant(m, np.eye(4), 64, method=method)
     exact = math.fsum(special.log_ndtr(m))
     assert result.log_prob == pytest.approx(exact, rel=1e-13, abs=0.0) or result.rel_error == INF
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_what_centring_rounds_off_is_in_the_error(sign):
+    rng = np.random.default_rng(3)
+    lower = rng.uniform(1.0, 3.0, (300, 1))
+    upper = lower + 10.0 ** rng.uniform(-12.0, -6.0, (300, 1))
+    mean = sign * rng.uniform(1.0, 3.0, (300, 1))
+    found = mvnorth.box(lower, upper, mean, [[1.0]])
+    with mpmath.workdps(60):
+        for i in range(300):
+            a, b = (mpmath.mpf(x[i, 0]) - mpmath.mpf(mean[i, 0]) for x in (lower, upper))
+            true = (mpmath.ncdf(-a) - mpmath.ncdf(-b)) / mpmath.exp(mpmath.mpf(found.log_prob[i]))
+            assert abs(float(true - 1)) <= found.rel_error[i]
 
 
 def test_narrow_boxes_keep_their_relative_accuracy():

@@ -217,7 +217,7 @@ def test_narrow_intervals_of_any_deviation(d):
     """Limits are rounded in units of the deviation: the error knows."""
     rng = np.random.default_rng(d)
     lower = rng.uniform(-4.0, 4.0, (100, d))
-    upper = lower + 10.0 ** rng.uniform(-7.0, 0.3, (100, d))
+    upper = lower + 10.0 ** rng.uniform(-14.0, 0.3, (100, d))
     deviation = rng.uniform(0.2, 3.0, (100, d))
     factor = deviation[:, :, None] * np.eye(d)
     found = closed_form.solve(Problems(lower, upper, factor, np.zeros(100), 0.0, np.ones((100, d))))
@@ -227,8 +227,10 @@ def test_narrow_intervals_of_any_deviation(d):
                 mpmath.ncdf(mpf(b) / mpf(s)) - mpmath.ncdf(mpf(a) / mpf(s))
                 for a, b, s in zip(lower[i], upper[i], deviation[i], strict=True)
             )
-            assert off_by(found.log_prob[i], exact) <= found.rel_error[i]
-    assert np.median(found.rel_error) < 1e-9
+            # Of the estimate, which is what the error is relative to.
+            true = float(exact / mpmath.exp(mpf(float(found.log_prob[i]))))
+            assert abs(true - 1.0) <= found.rel_error[i]
+    assert np.median(found.rel_error) < 1e-4
 
 
 @pytest.mark.parametrize("close", [False, True])

@@ -264,7 +264,7 @@ def test_narrow_boxes_whose_limits_were_rounded():
             true = mpmath.npdf(b) / (mpmath.ncdf(b) - mpmath.ncdf(a))
             wrong = abs(float(found.grad_upper[0] - true))
         assert wrong <= found.grad_upper_error[0]
-        assert found.grad_upper_error[0] <= 1e-5 * found.grad_upper[0]
+        assert found.grad_upper_error[0] <= 2e-5 * found.grad_upper[0]
     for method in ("pathwise", "tilting", "conditional"):
         cov = covariance(rng, 4)
         box = mvnorth.box_grad(1e-15, 2e-15, 0.1, cov, 1024, wrt="upper", method=method, log=True)

@@ -73,7 +73,7 @@ def checks(runs: Mapping[str, dict[str, Any]]) -> list[Check]:
             "Expected accuracy on digits is the mean softmax probability, to 1e-6, and for EXACT "
             f"with a predicted sigma the accuracy in {DRAWS} draws of its noise, to 5 standard "
             "errors.",
-            not beyond,
+            bool(apart) and not beyond,
             told,
         ),
     ]

@@ -188,7 +188,7 @@ def _errors(results: Results, scale: str) -> list[Any]:
     first, last = min(n for n in found if n >= 4), max(found)
     fell = found[first]["published"][0] / found[last]["published"][0]
     expected = math.sqrt(last / first)
-    exact = max(max(each["exact"]) for each in found.values())
+    exact = float(np.max([each["exact"] for each in found.values()]))
     return [
         table,
         Picture("Error of the gradient against sample size", figure, table),

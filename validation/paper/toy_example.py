@@ -156,7 +156,7 @@ def _temperature(ends: Any) -> Text:
 
 
 def _checks(found: Any, ends: Any, published: Any) -> list[Check]:
-    far = max(found["apart"].values())
+    far = float(np.max(list(found["apart"].values())))
     offs = {name: found["least"][name][0] - optimum(name) for name in _NAMES if name != "hinge"}
     checks = [
         Check(

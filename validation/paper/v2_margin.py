@@ -124,7 +124,8 @@ def _landscapes(results: Results) -> list[Any]:
         header = ["b", *map(_words, _MARGINS)]
         data = [[b, *v] for b, *v in zip(_GRID[::10].tolist(), *curves, strict=True)]
         pictures.append(Picture(title, figure, Table(title, header, data)))
-    far = max(results[_name(sigma, margin)]["apart"] for sigma in _SIGMAS for margin in _MARGINS)
+    cells = [results[_name(sigma, margin)] for sigma in _SIGMAS for margin in _MARGINS]
+    far = float(np.max([each["apart"] for each in cells]))
     large = {row[1]: row[2:] for row in rows if row[0] == max(_SIGMAS)}
     plain, small = large[_words(None)], large[_words(min(m for m in _MARGINS if m))]
     return [

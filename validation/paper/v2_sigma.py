@@ -140,7 +140,7 @@ def _landscape(found: list[Any]) -> list[Any]:
         low, high = each["best"]
         best = (low + high) / 2
         rows.append([each["sigma"], best, 1 - toy.wrong(best) / len(toy.X), each["slope"]])
-    far = max(each["apart"] for each in found)
+    far = float(np.max([each["apart"] for each in found]))
     right = [row[0] for row in rows if row[2] == 1.0]
     title = "Expected accuracy against threshold"
     return [

@@ -22,7 +22,6 @@ hard                    near or truly singular, a deep tail, or a tail with d >=
 reference               stored on disk, see `validation/reference/README.md`
 """
 
-from validation.oracles.one_dimension import FloatArray
 from validation.problems.builders import (
     REFERENCE,
     ar1,
@@ -44,7 +43,6 @@ from validation.problems.table import named, names, problems
 
 __all__ = [
     "REFERENCE",
-    "FloatArray",
     "Problem",
     "ar1",
     "bivariate",

@@ -151,6 +151,7 @@ def problem_with(
     source: str,
     exact: bool = False,
 ) -> Problem:
+    """With the error of the answer, and of the rounding of cov unless it is ``exact``."""
     log_prob, log_error = answer
     if not exact:
         # The answer belongs to the structure, cov to its rounding, which counts the more the

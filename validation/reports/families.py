@@ -12,7 +12,8 @@ from scipy.special import ndtri
 
 import mvnorth
 from validation import problems
-from validation.problems import FloatArray, Problem
+from validation.oracles.one_dimension import FloatArray
+from validation.problems import Problem
 
 FACTORED = "factored-"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -160,3 +161,10 @@ def interval(outside: int, claims: int) -> tuple[float, float]:
         return 0.0, 1.0
     found = binomtest(outside, claims).proportion_ci(0.95, method="exact")
     return float(found.low), float(found.high)
+
+
+def dimension(name: str) -> int:
+    """That of a problem, which its name ends in."""
+    found = re.search(r"\d+$", name)
+    assert found is not None
+    return int(found[0])

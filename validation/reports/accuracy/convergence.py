@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -12,7 +11,7 @@ from validation import problems
 from validation.page import Check, Picture, Section, Table, Text
 from validation.page.figures import axes
 from validation.reports import Results, families, runs
-from validation.reports.runs import Known
+from validation.reports.runs import Known, dimension
 from validation.running import Task
 
 _POINTS = {
@@ -39,13 +38,6 @@ CLASSES: dict[str, Callable[[Known], bool]] = {
     "singular or nearly": lambda p: bool(p.tags & _SINGULAR),
 }
 STRUCTURED = "one factor, given as c and v"
-
-
-def dimension(name: str) -> int:
-    """That of a problem, which its name ends in."""
-    found = re.search(r"\d+$", name)
-    assert found is not None
-    return int(found[0])
 
 
 def tasks(scale: str) -> list[Task]:

@@ -157,19 +157,19 @@ def _groups(results: Results) -> Iterator[tuple[str, _Class, np.ndarray]]:
 def section(results: Results, scale: str) -> Section:
     groups = list(_groups(results))
     rows: list[list[Any]] = []
-    beyond, share = [], 0.0
+    beyond = []
     for name, own, found in groups:
         log_p, off, claimed = found.T
         scaled = np.abs(off) / np.maximum(1.0, np.abs(log_p))
-        part = float(np.max(np.abs(np.expm1(off)) / claimed))
-        share = max(share, part)
-        if scaled.max() > own.allowed:
+        # Without a claim nothing is inside.
+        part = np.max(np.where(claimed < np.inf, np.abs(np.expm1(off)) / claimed, np.inf))
+        if not scaled.max() <= own.allowed:
             beyond.append(name)
         rows.append(
             [name, own.method, own.oracle, len(found), float(log_p.min()), float(log_p.max()),
-             float(scaled.max()), own.allowed, float(np.abs(np.expm1(off)).max()), part]
+             float(scaled.max()), own.allowed, float(np.abs(np.expm1(off)).max()), float(part)]
         )  # fmt: skip
-    largest = max(row[6] for row in rows)
+    largest, share = (float(np.max([row[k] for row in rows])) for k in (6, 9))  # NaN if one is
     total = sum(row[3] for row in rows)
     return Section(
         "Methods without random points",

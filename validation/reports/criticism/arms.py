@@ -83,7 +83,7 @@ def sections(
         for title, first, second in _CONTRASTS
     }
     best = _at_best_rate(cells, means, arms)
-    distance = max(abs(row[3] - row[2]) / row[4] for row in gumbel)
+    distance = float(np.max([abs(row[3] - row[2]) / row[4] for row in gumbel]))
     floor = max(each[1] for mean in means.values() for each in mean.values())
     objective = Section(
         "-log P or 1 - P?",

@@ -231,7 +231,7 @@ def _right(results: Results, size: Scale) -> Section:
             Check(
                 f"The mean of the published draws of P's gradient is within {SIGMAS:g} standard "
                 f"errors of the gradient, along it, where there are {ENOUGH} or more.",
-                worst[4] < SIGMAS,
+                compared > 0 and worst[4] < SIGMAS,
                 f"Largest distance: {worst[4]:.2f} of {compared}.",
             ),
         ],

@@ -106,9 +106,9 @@ def tasks(scale: str) -> list[Task]:
 
 
 def section(results: Results, scale: str) -> Section:
-    ways = [results[name] for name in results if name.startswith("ways: ")]
-    records = [record for each in ways for record in each["records"]]
-    pairs = [pair for each in ways for pair in each["pairs"]]
+    done = [results[name] for name in results if name.startswith("ways: ")]
+    records = [record for each in done for record in each["records"]]
+    pairs = [pair for each in done for pair in each["pairs"]]
     parts: list[Part] = [
         Text(
             "Derivatives of log P by every method and function of mvnorth, in double precision. "

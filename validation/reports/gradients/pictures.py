@@ -150,7 +150,7 @@ def others(results: Results) -> list[Part]:
     if torches:
         rows = [[t["d"], name, off] for t in torches for name, off in t["off"].items()]
         plain = [[t["d"], t["n"], *t["plain"].values(), t["outside"]] for t in torches]
-        worst = max(row[2] for row in rows)
+        worst = float(np.max([row[2] for row in rows]))
         parts += [
             Table(
                 "exact_torch by autograd beside `orthant_grad`",

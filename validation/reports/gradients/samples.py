@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ def _difference(
         "wrt": name,
         "off": off / size,
         "claimed": error / size,
-        "outside": off > error + 1e-6 * size,
+        "outside": not off <= error + 1e-6 * size,
         "jumped": share * abs(small - large) > 1e-4 * size,
     }
 
@@ -162,7 +163,7 @@ def _spread(shares: FloatArray) -> Record:
     """Of actual errors over claimed ones."""
     return {
         "entries": int(shares.size),
-        "outside": int(np.sum(shares > 1.0)),
+        "outside": int(np.sum(~(shares <= 1.0))),
         "median": float(np.median(shares)),
         "largest": float(shares.max()),
     }
@@ -219,8 +220,10 @@ def scores(d: int, seed: int, n: int) -> Record | None:
     return {
         "d": d,
         "n": n,
-        "slpmvnorm": max(relative(found[name], problem.truth[name]) for name in found),
-        "mvnorth": max(
-            relative(getattr(ours, f"grad_{name}"), problem.truth[name]) for name in found
-        ),
+        "slpmvnorm": _worst(found, problem.truth),
+        "mvnorth": _worst({name: getattr(ours, f"grad_{name}") for name in found}, problem.truth),
     }
+
+
+def _worst(found: Mapping[str, FloatArray], truth: Mapping[str, FloatArray]) -> float:
+    return float(np.max([relative(found[name], truth[name]) for name in found]))

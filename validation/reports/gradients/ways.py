@@ -138,9 +138,10 @@ def _named(
 def _apart(one: _Found, other: _Found) -> float:
     """The largest difference of two gradients in what both have."""
     both = [name for name in one.truths if name in other.truths]
-    return max(
+    apart = [
         relative(getattr(one, f"grad_{name}"), getattr(other, f"grad_{name}")) for name in both
-    )
+    ]
+    return float(np.max(apart))
 
 
 def stored_factors(largest: int) -> list[Record]:
@@ -198,7 +199,7 @@ def digits(d: int, seed: int) -> Record:
     ]
     return {
         "d": d,
-        "oracle": max(relative(oracle.upper, gradient), relative(oracle.cov, in_cov)),
+        "oracle": float(np.maximum(relative(oracle.upper, gradient), relative(oracle.cov, in_cov))),
         "hessian": relative(mvnorth.orthant_hessian(m, cov, log=True), hessian),
         "of P": relative(mvnorth.orthant_hessian(m, cov), of_prob),
         "times a vector": relative(

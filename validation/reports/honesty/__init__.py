@@ -13,9 +13,8 @@ from validation.page import Check, Picture, Section, Table, Text
 from validation.page.content import Part
 from validation.page.figures import axes
 from validation.reports import Results, families, runs
-from validation.reports.accuracy.convergence import dimension
 from validation.reports.honesty import gradients
-from validation.reports.runs import PROMISE, Judgement, Known, Run, interval
+from validation.reports.runs import PROMISE, Judgement, Known, Run, dimension, interval
 from validation.running import Task
 
 # Points and seeds; the first are for problems of up to 200 coordinates, the others for larger.
@@ -196,8 +195,7 @@ def _method_checks(by_kind: dict[str, list[Case]]) -> list[Check]:
                 f"({100 * low:.2f} to {100 * high:.2f} %).",
             )
         )
-    silent = {kind: count([c.judged for c in own]) for kind, own in by_kind.items()}
-    automatic = silent["auto"]
+    automatic = count([c.judged for c in by_kind["auto"]])
     found.append(
         Check(
             "`auto` claims something: at most 2 % of its runs end with an infinite error.",

@@ -54,7 +54,7 @@ def gradients(method: str, seeds: int, largest: int) -> list[list[Any]]:
             off = np.maximum(np.abs(result.grad_m - truth) - slack, 0.0)
             claims = np.isfinite(error)
             share = float(np.max(off[claims] / error[claims], initial=0.0))
-            outside = int(np.sum(off[claims] > error[claims]))
+            outside = int(np.sum(~(off[claims] <= error[claims])))
             name = f"{case['regime']}, d = {m.size}, log P = {log_prob:.1f} (case {index})"
             found.append([name, seed, m.size, outside, int(claims.sum()), share])
     return found
