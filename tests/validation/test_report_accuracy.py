@@ -11,7 +11,7 @@ from validation import problems
 from validation.oracles import exact
 from validation.page import Check, Picture, Table
 from validation.reports import accuracy, families, runs
-from validation.reports.accuracy import convergence, special_functions
+from validation.reports.accuracy import convergence, deterministic, special_functions
 
 pytestmark = pytest.mark.slow  # compiles most kernels
 
@@ -134,3 +134,20 @@ def test_a_coefficient_of_phi_is_seen(tmp_path):
     )
     assert any("what the documentation says" in claim for claim in found)
     assert any("Deterministic methods" in claim for claim in found)
+
+
+@pytest.mark.parametrize(
+    "row", [[-1.0, math.nan, 1e-15], [-1.0, 1e-12, 1e-11], [-1.0, 1e-16, math.inf]]
+)
+def test_methods_without_points_may_not_be_off_nor_claim_nothing(row):
+    right = [-1.0, 1e-16, 1e-15]
+    results = {"exact, stored": {"ordinary": [right, row, right]}}
+    checks = [
+        each for each in deterministic.section(results, "small").parts if isinstance(each, Check)
+    ]
+    assert not all(each.holds for each in checks)
+    results = {"exact, stored": {"ordinary": [right]}}
+    checks = [
+        each for each in deterministic.section(results, "small").parts if isinstance(each, Check)
+    ]
+    assert all(each.holds for each in checks)

@@ -79,6 +79,22 @@ def test_wrong_results_are_flagged(results):
     assert len(claims) == len(changes)
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("stored factors", lambda r: r[-1].update(off=np.nan)),
+        ("stored limits", lambda r: r[-1].update(off=np.nan)),
+        ("digits: d = 2", lambda r: r.update(hessian=np.nan)),
+        ("torch: d = 3", lambda r: r["off"].update({"mvn_logcdf, x": np.nan})),
+        ("ways: one factor, d = 4, 0", lambda r: r["records"][-1].update(off=np.nan)),
+    ],
+)
+def test_nan_is_flagged(results, name, change):
+    wrong = copy.deepcopy(results)
+    change(wrong[name])
+    assert not all(c.holds for c in parts(gradients.section(wrong, "small"), Check))
+
+
 def test_compared_by_hand():
     class Found:
         grad_m = np.array([1.0, 2.0])
