@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
 from exact_torch import metrics, recipes
@@ -148,6 +148,13 @@ def test_speed():
     # (784 + 500 + k) 500 multiplications over (784 + 500 + 1) 500
     assert rows[0][5] == pytest.approx((1284 + 1024) / 1285)
     assert all(task.alone for task in single_logit_speed.tasks("full")[1:])
+
+
+@pytest.mark.parametrize("name", single_logit_speed.MEASURED["full"])
+def test_networks_without_their_last_layer(name):
+    body, shape, width = single_logit_speed.network(name)
+    with torch.inference_mode():
+        assert body.eval()(torch.zeros(1, *shape)).shape == (1, width)
 
 
 def test_speed_that_does_not_grow_is_flagged():

@@ -44,7 +44,7 @@ def network(name: str) -> tuple[Any, tuple[int, ...], int]:
         return single_logit.perceptron(), (784,), 500
     if name == "convolutional":
         return single_logit.convolutional(), (3, 32, 32), 1024
-    body = models.get(name.lower(), 1, (3, 224, 224), head=lambda inputs, outputs: nn.Identity())
+    body = models.get(name.lower(), 2, (3, 224, 224), head=lambda inputs, outputs: nn.Identity())
     return body, (3, 224, 224), 4096
 
 
