@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
 from exact_torch import metrics, recipes
@@ -152,6 +152,8 @@ def test_speed():
 
 @pytest.mark.parametrize("name", single_logit_speed.MEASURED["full"])
 def test_networks_without_their_last_layer(name):
+    import torch
+
     body, shape, width = single_logit_speed.network(name)
     with torch.inference_mode():
         assert body.eval()(torch.zeros(1, *shape)).shape == (1, width)
