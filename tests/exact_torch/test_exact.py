@@ -72,6 +72,7 @@ def test_error_keeps_its_digits_where_the_accuracy_is_one():
     assert found.item() == pytest.approx(stats.norm.sf(20.0 / math.sqrt(2.0)), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_published_estimator_has_the_exact_mean():
     scores, labels = batch(spread=1.0)
     exact = expected_accuracy(scores, labels, reduction="none")

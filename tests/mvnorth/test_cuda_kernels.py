@@ -20,7 +20,10 @@ needs_compiler = pytest.mark.skipif(
 
 
 def shapes():
-    """Every kernel as it is launched, by name; those in single precision are left to the slow."""
+    """Every kernel as it is launched, by name.
+
+    Left to the slow tests: single precision, and second kernels, which take longest to compile.
+    """
     if importlib.util.find_spec("numba_cuda") is None:
         return []
     found = []
@@ -29,7 +32,8 @@ def shapes():
         for shape in module.SHAPES:
             kind = "double" if "float64" in str(shape.signature[0]) else "single"
             called = f"{shape.kernel.py_func.__name__}-{kind}"
-            marks = pytest.mark.slow if kind == "single" else ()
+            long = kind == "single" or "_left" in called
+            marks = pytest.mark.slow if long else ()
             found.append(pytest.param(shape, id=called, marks=marks))
     return found
 

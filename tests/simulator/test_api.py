@@ -17,6 +17,7 @@ RNG = np.random.default_rng(0)
 A = RNG.normal(size=(4, 5))
 L = np.linalg.cholesky(A @ A.T / 4 + 0.3 * np.eye(4))
 M = RNG.normal(0.5, 1.0, (2, 4))
+pytestmark = pytest.mark.slow  # kernels are compared with the CPU by themselves
 FEW = 4  # points: the simulator takes some ten milliseconds a thread
 COV = OneFactor(RNG.lognormal(size=4), RNG.normal(size=4))
 
@@ -27,7 +28,6 @@ def close(there, here, names, rtol=1e-11):
         np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-14, err_msg=name)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["genz", "tilting"])
 def test_sampling(method):
     here = mvnorth.orthant(M[0], L, FEW, method=method, seed=3)
@@ -38,7 +38,6 @@ def test_sampling(method):
     close(there, mvnorth.box(-1.0, M + 1.5, 0.1, COV, **box), ("log_prob", "n"))
 
 
-@pytest.mark.slow
 def test_errors_and_tolerance():
     """Eight shifts, whose spread is the error; a variable more than the closed forms have."""
     here = mvnorth.orthant(M[0], L, atol=1.0)
@@ -62,7 +61,7 @@ def test_single_precision_counts_its_rounding():
     assert stored[0] > 1e-6
 
 
-@pytest.mark.parametrize("method", [pytest.param("pathwise", marks=pytest.mark.slow), "tilting"])
+@pytest.mark.parametrize("method", ["pathwise", "tilting"])
 def test_derivatives(method):
     options = {"n": FEW, "wrt": ("m", "L", "cov"), "method": method, "log": True}
     here = mvnorth.orthant_grad(M[0], L, **options)
@@ -70,7 +69,6 @@ def test_derivatives(method):
     close(there, here, ("log_prob", "grad_m", "grad_L", "grad_cov"), 1e-10)
 
 
-@pytest.mark.slow
 def test_structured_derivatives():
     options = {"n": FEW, "wrt": ("m", "c", "v"), "method": "pathwise", "log": True}
     here = mvnorth.orthant_grad(M, COV, **options)
@@ -78,7 +76,6 @@ def test_structured_derivatives():
     close(there, here, ("log_prob", "grad_m", "grad_c", "grad_v"), 1e-10)
 
 
-@pytest.mark.slow
 def test_common_factor():
     here = mvnorth.orthant_grad(M, COV, wrt=("m", "c", "v"))
     there = mvnorth.orthant_grad(M, COV, wrt=("m", "c", "v"), device="cuda")
@@ -90,7 +87,6 @@ def test_common_factor():
     np.testing.assert_allclose(single.prob, here.prob, rtol=1e-6)
 
 
-@pytest.mark.slow
 def test_who_wins():
     expected = mvnorth.prob_argmax(M, 1.3)
     np.testing.assert_allclose(mvnorth.prob_argmax(M, 1.3, device="cuda"), expected, atol=1e-14)
@@ -203,7 +199,6 @@ class TestResident:
         with pytest.raises(TypeError, match="m must be an array of real numbers"):
             mvnorth.orthant(["many"], there)
 
-    @pytest.mark.slow
     def test_the_callers_stream_from_first_to_last(self, monkeypatch):
         """A stand-in for a stream, since the simulator has none: of kernels, copies and results."""
         stream, used = cuda.stream(), []

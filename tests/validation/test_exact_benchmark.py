@@ -13,6 +13,7 @@ from validation.benchmarks import exact  # noqa: E402
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+@pytest.mark.slow
 def test_whole_program(tmp_path, capsys):
     file = tmp_path / "results.json"
     exact.main(["--small", "--json", str(file)])

@@ -140,6 +140,7 @@ def test_boxes_mix_all_kinds_of_limits():
     assert len(kinds) == 4
 
 
+@pytest.mark.slow
 def test_genz_agrees():
     judged = [p for p in problems() if p.log_prob > -9 and "singular" not in p.tags]
     assert len(judged) > 70
