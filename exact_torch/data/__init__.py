@@ -117,9 +117,10 @@ def load(
     if family != "uci" or not member:
         choice("name of a data set", name, names())
     loader = _LOADERS[family]
-    taken = [key for key in inspect.signature(loader).parameters if key in options]
-    if unknown := sorted(set(options) - set(taken)):
-        raise TypeError(f"{name} has no option {', '.join(unknown)}")
-    number("validation", validation, least=0, below=1)
     first = [member] if member else []
+    known = list(inspect.signature(loader).parameters)[len(first) + 3 :]
+    if unknown := sorted(set(options) - set(known)):
+        listed = ", ".join(known) or "none"
+        raise TypeError(f"{name} has no option {', '.join(unknown)}; it has {listed}")
+    number("validation", validation, least=0, below=1)
     return loader(*first, data_folder(folder), validation, download, **options)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from exact_torch.data.dataset import Dataset, stratified
 from exact_torch.data.download import DataError
-from mvnorth._arguments import whole_number
+from mvnorth._interface import whole_number
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 _VALIDATION = ("val", "valid", "validation")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from exact_torch.data.dataset import Split
-from mvnorth._arguments import whole_number
+from mvnorth._interface import whole_number
 
 Transform = Callable[[Tensor], Tensor]
 _MASK = (1 << 64) - 1

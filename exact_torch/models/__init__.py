@@ -26,7 +26,7 @@ from exact_torch.models.sync_batch_norm import SynchronizedBatchNorm, synchroniz
 from exact_torch.models.table import hidden, linear
 from exact_torch.models.vgg_small import vgg_mnist
 from exact_torch.models.wide_resnet import wide_resnet
-from mvnorth._arguments import whole_number
+from mvnorth._interface import whole_number
 
 __all__ = ["SynchronizedBatchNorm", "export", "get", "names", "synchronized"]
 

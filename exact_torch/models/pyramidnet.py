@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from exact_torch import _arguments
-from mvnorth._arguments import whole_number
+from mvnorth._interface import whole_number
 
 __all__ = ["PyramidNet", "pyramidnet"]
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from torch import nn
 
+from mvnorth._interface import whole_number
+
 __all__ = ["small_cnn"]
 
 
@@ -20,6 +22,7 @@ def small_cnn(
     width: int = 24,
 ) -> nn.Module:
     """The network described above; ``width`` is the number of maps of its first layer."""
+    width = whole_number("width", width, at_least=1)
     maps = (width, 2 * width, 4 * width)
     layers: list[nn.Module] = []
     for number, (before, after) in enumerate(zip((input_shape[0], *maps), maps, strict=False)):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mvnorth._arguments import whole_number
+from mvnorth._interface import whole_number
 
 __all__ = ["WideResNet", "wide_resnet"]
 

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 
 from exact_torch import _arguments
-from mvnorth._arguments import whole_number
+from mvnorth._interface import whole_number
 
 __all__ = ["LrSchedule", "lr_schedule"]
 

@@ -27,7 +27,7 @@ from types import ModuleType
 from typing import Any
 
 from exact_torch.train.config import Config
-from mvnorth._arguments import whole_number
+from mvnorth._interface import whole_number
 
 __all__ = ["Recipe", "get", "names", "variants"]
 

@@ -2,6 +2,6 @@
 
 from exact_torch.train.config import Config, with_settings
 from exact_torch.train.loop import train
-from exact_torch.train.record import RunError
+from exact_torch.train.run_files import RunError, RunWarning
 
-__all__ = ["Config", "RunError", "train", "with_settings"]
+__all__ = ["Config", "RunError", "RunWarning", "train", "with_settings"]

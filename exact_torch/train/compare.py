@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from exact_torch.train.config import Config
-from exact_torch.train.record import Folder, RunError
+from exact_torch.train.record import Folder
+from exact_torch.train.run_files import RunError, read_config
 
 __all__ = ["Group", "compare", "table"]
 
@@ -63,7 +63,7 @@ def compare(paths: Iterable[str | Path]) -> tuple[list[Group], list[Path]]:
     if not found:
         raise RunError("none of the folders holds a run")
     for path in dict.fromkeys(found):
-        config = Config.from_json(json.loads((path / "config.json").read_text()))
+        config = read_config(path)
         folder = Folder(path, config, writes=False)
         if folder.summary() is None:
             unfinished.append(path)

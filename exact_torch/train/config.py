@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from exact_torch import _arguments
-from mvnorth._arguments import whole_number
+from mvnorth._interface import whole_number
 
 __all__ = ["Config", "with_settings"]
+
+_MOST_WORKERS = 512  # a typing error must not start so many processes that the machine stops
+_LARGEST = 3e38  # what single precision holds
 
 
 @dataclass(frozen=True)
@@ -126,15 +129,17 @@ class Config:
             whole_number(name, getattr(self, name), at_least=1)
         for name in ("workers", "seed", "checkpoint_steps"):
             whole_number(name, getattr(self, name), at_least=0)
+        if self.workers > _MOST_WORKERS:
+            raise ValueError(f"workers must be at most {_MOST_WORKERS}, got {self.workers}")
         for name in ("image_size", "epoch_steps"):
             if getattr(self, name) is not None:
                 whole_number(name, getattr(self, name), at_least=1)
         for name in ("validation", "ema"):
             _arguments.number(name, getattr(self, name), least=0, below=1)
         for name in ("weight_decay", "rho", "eta", "momentum"):
-            _arguments.number(name, getattr(self, name), least=0)
+            _arguments.number(name, getattr(self, name), least=0, most=_LARGEST)
         for name in ("lr", "clip"):
-            _arguments.number(name, getattr(self, name), above=0)
+            _arguments.number(name, getattr(self, name), above=0, most=_LARGEST)
         if self.batch_size % self.accumulate:
             raise ValueError(
                 f"batch_size must be a multiple of accumulate={self.accumulate}, "
@@ -241,7 +246,13 @@ def _typed(name: str, value: Any, hint: Any) -> Any:
     if hint == Mapping[str, Any]:
         if not isinstance(value, Mapping):
             raise TypeError(f"{name} must be a mapping of options, got {value!r}")
-        return dict(value)
+        for option in value:
+            if option in _ELSEWHERE.get(name, {}):
+                raise ValueError(
+                    f"{name} has no option {option!r}: {_ELSEWHERE[name][option]}, "
+                    f"got {name}.{option}={value[option]!r}"
+                )
+        return _json_value(name, value)
     if hint is float:
         return _arguments.number(name, value)
     if hint is int and isinstance(value, int) and not isinstance(value, bool):
@@ -252,4 +263,44 @@ def _typed(name: str, value: Any, hint: Any) -> Any:
     raise TypeError(f"{name} must be {wanted}, got {value!r}")
 
 
+def _json_value(name: str, value: Any) -> Any:
+    """Return ``value``, if JSON can hold it; ``name`` is what messages call it."""
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"names of options in {name} must be words, got {key!r}")
+        return {key: _json_value(f"{name}.{key}", entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_json_value(f"{name}[{i}]", entry) for i, entry in enumerate(value))
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return _arguments.number(name, value)
+    raise TypeError(
+        f"{name} must be a number, a word, true, false, none, or a list or mapping of them, "
+        f"got {value!r}"
+    )
+
+
+_MODEL_INPUT = "it follows from the data set"
+# What the functions that options are passed to are told otherwise.
+_ELSEWHERE: dict[str, dict[str, str]] = {
+    "data_options": {
+        "name": "use the setting data",
+        "folder": "use --data-dir, data_dir in Python, for where data sets are",
+        "validation": "use the setting validation",
+    },
+    "model_options": {
+        "name": "use the setting model",
+        "num_classes": _MODEL_INPUT,
+        "input_shape": f"{_MODEL_INPUT}, or use the setting image_size",
+        "head": "use the setting head",
+    },
+    "loss_options": {"name": "use the setting loss"},
+    "schedule_options": {
+        "name": "use the setting schedule",
+        "optimizer": "use the setting optimizer",
+        "epochs": "use the setting epochs",
+    },
+}
 _HINTS: dict[str, Any] = typing.get_type_hints(Config)

@@ -1,8 +1,11 @@
-"""Pictures of runs."""
+"""Pictures of runs, written whole or not at all."""
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from exact_torch.train import checkpoint
 
 __all__ = ["comparison", "confusion", "draw"]
 
@@ -19,6 +22,12 @@ def _figure(columns: int, width: float = 4.2, height: float = 3.2) -> tuple[Any,
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.25)
     return figure, axes
+
+
+def _save(figure: Any, path: Path) -> None:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=path.suffix[1:] or "png", dpi=120)
+    checkpoint.write_bytes(path, buffer.getvalue())
 
 
 def _series(metrics: Measured, part: str, name: str) -> tuple[list[int], list[float]]:
@@ -51,7 +60,7 @@ def draw(metrics: Measured, path: Path, title: str) -> None:
         axis.legend(fontsize="small", frameon=False)
     right.set_title("learning rate" if not sigma[0] else "learning rate and sigma")
     figure.suptitle(title)
-    figure.savefig(path, dpi=120)
+    _save(figure, path)
 
 
 def confusion(counts: Sequence[Sequence[int]], classes: Sequence[str], path: Path) -> None:
@@ -71,7 +80,7 @@ def confusion(counts: Sequence[Sequence[int]], classes: Sequence[str], path: Pat
                 if each:
                     color = "white" if shares[i][j] > 0.5 else "black"
                     axis.text(j, i, each, ha="center", va="center", fontsize=7, color=color)
-    figure.savefig(path, dpi=120)
+    _save(figure, path)
 
 
 def comparison(groups: Mapping[str, Sequence[Measured]], path: Path) -> None:
@@ -90,4 +99,4 @@ def comparison(groups: Mapping[str, Sequence[Measured]], path: Path) -> None:
     left.set(xlabel="epoch", title="accuracy in training")
     right.set(xlabel="epoch", title="accuracy on the validation set")
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", frameon=False)
-    figure.savefig(path, dpi=120)
+    _save(figure, path)

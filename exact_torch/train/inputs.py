@@ -1,5 +1,6 @@
 """Raw inputs for a trained network, from files of the user's."""
 
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -61,12 +62,17 @@ def _images(trained: Trained, files: Sequence[str]) -> Iterator[tuple[list[str],
 
 def _array(path: Path, shape: tuple[int, ...]) -> Tensor:
     try:
-        array = np.load(path, allow_pickle=False)
-    except ValueError as error:
+        with open(path, "rb") as file:
+            array = np.load(file, allow_pickle=False)
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} is not an array that can be read: {error}") from error
+    if not isinstance(array, np.ndarray):
+        raise DataError(f"{path} holds several arrays (.npz); save one with numpy.save")
     if array.shape[1:] == shape[1:] and shape[0] == 1:  # grey images without an axis for it
         array = array[:, None]
     if array.shape[1:] != shape or array.dtype.kind not in "biuf":
         wanted = ", ".join(map(str, shape))
         raise DataError(f"{path} must be (N, {wanted}) numbers, got {array.dtype} {array.shape}")
+    if not np.isfinite(array).all():
+        raise DataError(f"{path} must hold finite numbers, it has NaN or infinity")
     return torch.from_numpy(array.astype(np.float32))

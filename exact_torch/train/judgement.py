@@ -27,8 +27,8 @@ def noise(loss: nn.Module, scores: Tensor, sigma: Tensor | None = None) -> Sigma
         return None
     deviation = loss.current_sigma if sigma is None else sigma
     if loss.options["normalize"]:
-        finite = scores[torch.isfinite(scores)]
-        scale = finite.std() if len(finite) > 1 else scores.new_ones(())
+        finite = scores[torch.isfinite(scores)].double()  # whose squares stay in range
+        scale = finite.std() if len(finite) > 1 else finite.new_ones(())
         deviation = deviation * torch.where(scale > 0, scale, 1.0)
     return deviation
 

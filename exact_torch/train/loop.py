@@ -15,7 +15,8 @@ from exact_torch.train.config import Config
 from exact_torch.train.distributed import Processes
 from exact_torch.train.evaluate import scores_of
 from exact_torch.train.progress import Progress
-from exact_torch.train.record import Folder, RunError
+from exact_torch.train.record import Folder
+from exact_torch.train.run_files import RunError
 from exact_torch.train.training import Training, seed_of
 
 __all__ = ["device_of", "train"]
@@ -30,7 +31,7 @@ def train(
     quiet: bool = False,
     pictures: bool = True,
 ) -> dict[str, Any]:
-    """Train a network, or go on where a run in this folder stopped.
+    """Train a network, or resume the run in this folder where it stopped.
 
     Parameters
     ----------
@@ -85,11 +86,12 @@ def train(
 def _run(training: Training, folder: Folder, quiet: bool) -> float:
     """Train all epochs that are not done; seconds this took, in all processes that did it."""
     config = training.config
-    state = folder.load("checkpoint.pt", training.device)
+    state = folder.load("checkpoint.pt", training.device, ("seconds", *training.entries))
     seconds = 0.0
     if state is not None:
         seconds = state.pop("seconds")
-        training.load_state(state)
+        with _explained(folder, "checkpoint.pt"):
+            training.load_state(state)
     folder.keep_metrics(training.epoch)
     began = time.monotonic() - seconds
     progress = Progress(training.steps, training.step, config.epochs, training.batch_size, quiet)
@@ -130,6 +132,15 @@ def _run(training: Training, folder: Folder, quiet: bool) -> float:
     return time.monotonic() - began
 
 
+@contextmanager
+def _explained(folder: Folder, name: str) -> Iterator[None]:
+    """Turn the errors of a state that does not fit the network into one that names its file."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise folder.damaged(name, f"{type(error).__name__}: {error}") from error
+
+
 def _validated(training: Training) -> dict[str, Any] | None:
     split = training.dataset.validation
     if not len(split):
@@ -156,10 +167,12 @@ def _finish(
     network = training.evaluated
     if config.select == "best":
         processes.wait()
-        best = folder.load("best.pt", training.device)
-        assert best is not None
-        network.load_state_dict(best["network"])
-        training.loss.load_state_dict(best["loss"])  # sigma as it was then
+        best = folder.load("best.pt", training.device, ("network", "loss"))
+        if best is None:
+            raise folder.damaged("best.pt", "it does not exist")
+        with _explained(folder, "best.pt"):
+            network.load_state_dict(best["network"])
+            training.loss.load_state_dict(best["loss"])  # sigma as it was then
     summary: dict[str, Any] = {
         "data": dataset.name,
         "model": config.model,

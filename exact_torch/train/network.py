@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from exact_torch import losses, models
+from exact_torch import _arguments, losses, models
 from exact_torch.heads import GaussianHead
 from exact_torch.schedules import MarginSchedule, SigmaSchedule
 from exact_torch.train.config import Config
@@ -85,18 +85,25 @@ def loss_of(config: Config) -> nn.Module:
         for name, kind in (("sigma", SigmaSchedule), ("margin", MarginSchedule)):
             if name in options:
                 options[name] = _schedule(f"loss_options.{name}", kind, options[name])
-        if isinstance(options.get("weight"), (list, tuple)):
-            options["weight"] = torch.tensor(options["weight"], dtype=torch.float32)
+        if options.get("weight") is not None:
+            options["weight"] = _weights("loss_options.weight", options["weight"])
     return losses.get(config.loss, **options)
 
 
 def _schedule(name: str, kind: Any, value: Any) -> Any:
     if not isinstance(value, (str, list, tuple)):
         return value
+    wanted = f"{name} must be a number, [start, stop] or the name of a published schedule"
+    if not isinstance(value, str) and len(value) not in (2, 3):
+        raise ValueError(f"{wanted}, got {value!r}")
     try:
         return kind.named(value) if isinstance(value, str) else kind(*value)
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{name} must be a number, [start, stop] or the name of a published schedule, "
-            f"got {value!r}: {error}"
-        ) from error
+        raise ValueError(f"{wanted}, got {value!r}: {error}") from error
+
+
+def _weights(name: str, value: Any) -> Tensor:
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"{name} must be a list of numbers, one a class, got {value!r}")
+    numbers = [_arguments.number(f"each of {name}", weight, least=0) for weight in value]
+    return torch.tensor(numbers, dtype=torch.float32)

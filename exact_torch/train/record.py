@@ -5,7 +5,8 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
@@ -13,144 +14,187 @@ from typing import Any
 
 import torch
 
-from exact_torch.train import checkpoint
+from exact_torch.train import checkpoint, run_files
 from exact_torch.train.config import Config
+from exact_torch.train.folder_lock import hold_folder
+from exact_torch.train.run_files import RunError, RunWarning
 
-__all__ = ["Folder", "RunError"]
-
-try:
-    import fcntl
-except ImportError:  # Windows, where folders are not locked
-    fcntl = None  # type: ignore[assignment]
+__all__ = ["FILES", "Folder"]
 
 # What a run may leave that failed before its first checkpoint.
 _BEFORE = ("config.json", "environment.json", "metrics.jsonl", "best.pt", "lock")
+_RESULTS = ("checkpoint.pt", "model.pt", "summary.json")  # what another run must not overwrite
+FILES = (*_BEFORE, *_RESULTS, "curves.png", "confusion.png")
 
-
-class RunError(RuntimeError):
-    """A run that cannot go on, with what to do about it.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from exact_torch.train import RunError
-    >>> from exact_torch.train.trained import Trained
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     try:
-    ...         Trained(folder)
-    ...     except RunError as error:
-    ...         print(error)
-    /... holds no run: there is no config.json
-    """
+_REMEDIES = {  # for a state that cannot be used
+    "model.pt": "delete it and summary.json and re-run the command that trained the run",
+    "best.pt": "delete it and checkpoint.pt to begin again",
+}
 
 
 class Folder:
     """A run's files.  All but ``metrics.jsonl`` are written whole or not at all.
 
     ``config.json``, ``environment.json``, ``metrics.jsonl`` (a line an epoch), ``checkpoint.pt``
-    (to go on from), ``best.pt`` (weights with the best validation accuracy), ``model.pt``
+    (to resume from), ``best.pt`` (weights with the best validation accuracy), ``model.pt``
     (weights and what predictions need), ``summary.json``, ``curves.png``, ``confusion.png``.
+
+    Nothing is written before the folder is locked: a process that is refused changes nothing.
 
     Parameters
     ----------
     path : Path
-        Made if it is not there.  A run with another config in it is an error, unless it failed
-        before its first checkpoint: then there is nothing to lose.
+        Made by ``locked`` if it does not exist.  A run with another config in it is an error,
+        unless it failed before its first checkpoint: then there is nothing to lose.
     config : Config
     writes : bool
         Whether this process is the one that writes.
     """
 
     def __init__(self, path: Path, config: Config, writes: bool = True) -> None:
-        self.path, self.writes = path, writes
-        begun = any((self / name).exists() for name in ("checkpoint.pt", "summary.json"))
-        known = self / "config.json"
-        if begun and known.exists():
-            _same(config.to_json(), json.loads(known.read_text()), path)
-        elif writes:
-            path.mkdir(parents=True, exist_ok=True)
-            if any(each.name not in _BEFORE and each.suffix != ".part" for each in path.iterdir()):
-                raise RunError(f"{path} holds other files and no run; name another folder")
-            self._write("config.json", _json(config.to_json()))
-        if not (begun and (self / "environment.json").exists()):
-            self._write("environment.json", _json(environment()))
+        self.path, self.config, self.writes = path, config, writes
+        self._is_locked = False
+        self._check()
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name
 
+    def _check(self) -> bool:
+        """Return whether this run was begun here; raise if something else is in the folder."""
+        begun = [name for name in _RESULTS if (self / name).exists()]
+        if begun and (self / "config.json").exists():
+            known = run_files.read_config(self.path)  # by another version, which has other fields
+            _check_same(self.config.to_json(), known.to_json(), self.path)
+            return True
+        if not self.writes or not self.path.exists():
+            return False
+        if not self.path.is_dir():
+            raise RunError(f"{self.path} is a file; name a folder")
+        if begun:
+            raise RunError(
+                f"{self.path} has a {begun[0]} but no config.json; put a copy of config.json back, "
+                "or name another folder"
+            )
+        if any(file.name not in _BEFORE and file.suffix != ".part" for file in self.path.iterdir()):
+            raise RunError(f"{self.path} holds other files and no run; name another folder")
+        return False
+
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Let no other process train here, until this one is done or dead."""
-        if not self.writes or fcntl is None:
+        """Let no other process write here, until this one is done or dead.
+
+        Writes ``config.json`` and ``environment.json`` where they are missing.
+        """
+        if not self.writes:
             yield
             return
-        with open(self / "lock", "w") as file:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"the folder {self.path} cannot be made: {error}") from error
+        with hold_folder(self.path):
+            self._is_locked = True
             try:
-                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # not inherited by workers
-            except OSError as error:
-                raise RunError(f"another process is training in {self.path}") from error
-            yield
+                begun = self._check()  # again: another process may have been here since
+                if not begun:
+                    self._write("config.json", _json(self.config.to_json()))
+                if not (begun and (self / "environment.json").exists()):
+                    self._write("environment.json", _json(environment()))
+                yield
+            finally:
+                self._is_locked = False
+
+    def _may_write(self) -> bool:
+        if self.writes and not self._is_locked:
+            raise RuntimeError("a run's folder must be locked to write into it")
+        return self.writes
 
     def summary(self) -> dict[str, Any] | None:
         """The summary, if the run is finished."""
-        path = self / "summary.json"
-        return json.loads(path.read_text()) if path.exists() else None
+        return run_files.read_summary(self.path)
 
     def save_summary(self, summary: dict[str, Any]) -> None:
         self._write("summary.json", _json(summary))
 
     def save(self, name: str, state: dict[str, Any]) -> None:
         """Write a state; if there is no room, say which checkpoint is left."""
-        if not self.writes:
+        if not self._may_write():
             return
         try:
             checkpoint.save(self / name, state)
         except OSError as error:
             raise RunError(f"{self / name} cannot be written: {error}. {self.left()}") from error
 
-    def load(self, name: str, device: torch.device | str = "cpu") -> dict[str, Any] | None:
-        """A state, if there is one."""
+    def load(
+        self, name: str, device: torch.device | str = "cpu", needs: Sequence[str] = ()
+    ) -> dict[str, Any] | None:
+        """Return a state with the entries ``needs``, or None if there is no such file."""
         path = self / name
         if not path.exists():
             return None
         try:
-            return checkpoint.load(path, device)
+            state = checkpoint.load(path, device)
         except Exception as error:  # torch raises many kinds for a file that is no state
-            raise RunError(
-                f"{path} is damaged ({error}); delete it to begin again, or put a copy back"
-            ) from error
+            raise self.damaged(name, str(error)) from error
+        if not isinstance(state, dict):
+            raise self.damaged(name, f"it holds a {type(state).__name__}, not a dict")
+        if missing := [entry for entry in needs if entry not in state]:
+            raise self.damaged(name, f"it has no {', '.join(missing)}")
+        return state
+
+    def damaged(self, name: str, why: str) -> RunError:
+        """Return the error that says why a state cannot be used."""
+        remedy = _REMEDIES.get(name, "delete it to begin again")
+        return RunError(f"{self / name} is damaged ({why}); {remedy}, or put a copy of it back")
 
     def left(self) -> str:
         """What is left of a run that stopped."""
         path = self / "checkpoint.pt"
         if not path.exists():
             return "There is no checkpoint yet."
-        return f"The last good checkpoint is {path}; the same command goes on from it."
+        return f"The last good checkpoint is {path}; re-run the same command to resume from it."
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The measurements so far, an epoch each."""
-        path = self / "metrics.jsonl"
-        if not path.exists():
-            return []
-        lines = path.read_text().splitlines(keepends=True)
-        return [json.loads(line) for line in lines if line.endswith("\n")]  # not a half-written one
+        """Return the measurements so far, one an epoch; warn if the last line was cut off."""
+        rows, cut = run_files.read_metrics(self.path)
+        if cut:
+            run_files.warn_of_cut_line(self.path, len(rows))
+        return rows
 
     def keep_metrics(self, epochs: int) -> None:
-        """Forget what was measured after these epochs, which will be trained again."""
-        kept = "".join(_line(each) for each in self.metrics() if each["epoch"] <= epochs)
-        self._write("metrics.jsonl", kept)
+        """Delete what was measured after these epochs, which will be trained again.
+
+        Warns if one of these epochs is missing.  A line that was cut off is the usual reason.
+        """
+        rows, _ = run_files.read_metrics(self.path)
+        kept = [row for row in rows if row["epoch"] <= epochs]
+        if self._may_write():
+            missing = sorted(set(range(1, epochs + 1)) - {row["epoch"] for row in kept})
+            if missing:
+                warnings.warn(
+                    f"{self / 'metrics.jsonl'} has no whole line for epoch "
+                    f"{', '.join(map(str, missing))}; the run continues with the {len(kept)} "
+                    "whole lines",
+                    RunWarning,
+                    stacklevel=2,
+                )
+            self._write("metrics.jsonl", "".join(map(_line, kept)))
 
     def add_metrics(self, measured: dict[str, Any]) -> None:
-        if not self.writes:
+        if not self._may_write():
             return
         try:
-            with open(self / "metrics.jsonl", "a") as file:
+            with open(self / "metrics.jsonl", "a", encoding="utf-8") as file:
                 file.write(_line(measured))
+                file.flush()
+                os.fsync(file.fileno())  # before the checkpoint that counts this epoch as done
         except OSError as error:
-            raise RunError(f"{self / 'metrics.jsonl'}: {error}. {self.left()}") from error
+            raise RunError(
+                f"{self / 'metrics.jsonl'} cannot be written: {error}. {self.left()}"
+            ) from error
 
     def _write(self, name: str, text: str) -> None:
-        if not self.writes:
+        if not self._may_write():
             return
         try:
             checkpoint.write_bytes(self / name, text.encode())
@@ -197,7 +241,7 @@ def _commit() -> str | None:
         return None
 
 
-def _same(config: dict[str, Any], known: dict[str, Any], path: Path) -> None:
+def _check_same(config: dict[str, Any], known: dict[str, Any], path: Path) -> None:
     names = sorted(set(config) | set(known))
     changed = [name for name in names if config.get(name) != known.get(name)]
     if changed:

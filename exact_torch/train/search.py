@@ -17,8 +17,10 @@ from typing import Any
 
 from exact_torch.train import checkpoint
 from exact_torch.train.config import Config, with_settings
-from exact_torch.train.record import Folder, RunError
-from mvnorth._arguments import whole_number
+from exact_torch.train.folder_lock import hold_folder
+from exact_torch.train.record import Folder
+from exact_torch.train.run_files import RunError, read_summary
+from mvnorth._interface import whole_number
 
 __all__ = ["Trial", "search", "settings_of"]
 
@@ -78,7 +80,8 @@ def search(
     grid : mapping
         Names of settings, dotted for options, to the values they may take.
     out : path
-        Folder of the search.  The same call goes on where it was interrupted.
+        Folder of the search, which one process at a time may write into.  Repeat the same call to
+        resume a search that was interrupted.
     trials, jobs : int
         Number of trials, and of processes at a time.
     seed : int
@@ -94,9 +97,23 @@ def search(
     whole_number("trials", trials, at_least=1)
     whole_number("jobs", jobs, at_least=1)
     out = Path(out)
-    out.mkdir(parents=True, exist_ok=True)
     drawn = settings_of(grid, trials, seed)
     configs = [_put(config, settings) for settings in drawn]
+    if (out / "config.json").exists():
+        raise RunError(f"{out} holds a run; name another folder for the search")
+    out.mkdir(parents=True, exist_ok=True)
+    with hold_folder(out):
+        return _search(drawn, configs, out, jobs, data_dir, report)
+
+
+def _search(
+    drawn: list[dict[str, Any]],
+    configs: list[Config],
+    out: Path,
+    jobs: int,
+    data_dir: str | Path | None,
+    report: Callable[[int, Trial], None],
+) -> tuple[Config, list[Trial]]:
     for number, each in enumerate(configs):  # a trial of another search is not one of this
         folder = out / f"trial-{number:02d}"
         if folder.exists():
@@ -130,8 +147,7 @@ def _put(config: Config, settings: Mapping[str, Any]) -> Config:
 def _trial(
     settings: dict[str, Any], config: Config, folder: Path, jobs: int, data_dir: str | Path | None
 ) -> Trial:
-    summary = folder / "summary.json"
-    if not summary.exists():
+    if read_summary(folder) is None:
         told = ["--config", json.dumps(config.to_json()), "--out", str(folder)]
         told += ["--no-test", "--quiet"] + (["--data-dir", str(data_dir)] if data_dir else [])
         # Threads of several processes would wait for each other.
@@ -146,4 +162,7 @@ def _trial(
         if done.returncode:
             lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
             return Trial(settings, None, lines[-1])
-    return Trial(settings, json.loads(summary.read_text())["validation_accuracy"])
+    summary = read_summary(folder) or {}
+    if "validation_accuracy" not in summary:
+        return Trial(settings, None, f"{folder / 'summary.json'} has no validation_accuracy")
+    return Trial(settings, summary["validation_accuracy"])

@@ -1,23 +1,27 @@
 """A trained network out of its run's folder: predictions, and files for other programs."""
 
-import json
+import io
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from exact_torch import models
 from exact_torch.heads import GaussianHead, GaussianScores
-from exact_torch.train import judgement
-from exact_torch.train.config import Config
+from exact_torch.train import checkpoint, judgement
+from exact_torch.train.folder_lock import hold_run_of
 from exact_torch.train.network import network_of
-from exact_torch.train.record import Folder, RunError
+from exact_torch.train.onnx_file import onnx_bytes
+from exact_torch.train.record import FILES, Folder
+from exact_torch.train.run_files import RunError, read_config
 
 __all__ = ["FORMATS", "Prediction", "Trained", "export"]
 
 FORMATS = ("torch.export", "torchscript", "onnx")
+_ENTRIES = ("network", "classes", "kind", "shape", "encoder", "sigma")  # of model.pt
 
 
 class Prediction(NamedTuple):
@@ -88,10 +92,19 @@ class Trained:
         path = Path(run)
         if not (path / "config.json").exists():
             raise RunError(f"{path} holds no run: there is no config.json")
-        self.config = Config.from_json(json.loads((path / "config.json").read_text()))
-        state = Folder(path, self.config, writes=False).load("model.pt")
+        self.config = read_config(path)
+        folder = Folder(path, self.config, writes=False)
+        state = folder.load("model.pt", needs=_ENTRIES)
+        if state is None and folder.summary() is not None:
+            raise folder.damaged("model.pt", "it does not exist")
         if state is None:
             raise RunError(f"the run in {path} is not finished: train it to its end first")
+        try:
+            self._load(state)
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise folder.damaged("model.pt", f"{type(error).__name__}: {error}") from error
+
+    def _load(self, state: Mapping[str, Any]) -> None:
         self.classes = tuple(state["classes"])
         self.shape, self.kind = tuple(state["shape"]), state["kind"]
         self.encoder: Any = state["encoder"]
@@ -152,40 +165,22 @@ def export(trained: Trained, path: str | Path, form: str = "torch.export") -> Pa
     path = Path(path)
     network = models.export(trained.network)
     example = torch.zeros(2, *trained.shape)
+    buffer = io.BytesIO()
     if form == "torch.export":
         batch = torch.export.Dim("batch")
         program = torch.export.export(network, (example,), dynamic_shapes=({0: batch},))
-        torch.export.save(program, path)
+        torch.export.save(program, buffer)
     elif form == "torchscript":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that TorchScript will not be developed further
-            torch.jit.save(torch.jit.trace(network, example), path)
+            torch.jit.save(torch.jit.trace(network, example), buffer)
     elif form == "onnx":
-        _onnx(network, example, path)
+        buffer.write(onnx_bytes(network, example))
     else:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {form!r}")
+    with hold_run_of(path, FILES):
+        checkpoint.write_bytes(path, buffer.getvalue())
     return path
-
-
-def _onnx(network: nn.Module, example: Tensor, path: Path) -> None:
-    try:
-        import onnx  # noqa: F401
-    except ImportError as error:
-        raise RunError("ONNX files need the package onnx: pip install onnx") from error
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that another exporter, with more packages, is newer
-        try:
-            torch.onnx.export(
-                network,
-                (example,),
-                str(path),
-                input_names=["inputs"],
-                output_names=["logits"],
-                dynamic_axes={"inputs": {0: "batch"}, "logits": {0: "batch"}},
-                dynamo=False,
-            )
-        except torch.onnx.errors.OnnxExporterError as error:
-            raise RunError(f"{error}; the other formats hold all networks") from error
 
 
 def _shape(shape: tuple[int, ...]) -> str:

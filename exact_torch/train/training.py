@@ -254,8 +254,13 @@ class Training:
         state = {name: part.state_dict() for name, part in self._parts().items()}
         return state | {"step": self.step, "best": self.best, "sums": self._sums}
 
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Names in what ``state`` returns."""
+        return (*self._parts(), "step", "best", "sums")
+
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from what ``state`` returned."""
+        """Resume from what ``state`` returned."""
         for name, part in self._parts().items():
             part.load_state_dict(state[name])
         self.step, self.best, self._sums = state["step"], state["best"], state["sums"]
