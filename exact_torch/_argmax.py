@@ -2,23 +2,22 @@
 
 Values come from one integral for all classes, O(C) a row.  So does a derivative towards them on the
 CPU, with an absolute accuracy like theirs.  Elsewhere, and for rows of deviations so unlike that
-this integral does not suffice, it is the sum over classes of the derivative of each one's own
-integral, O(C**2) a row.
+this integral does not suffice, values and derivatives come from an integral for each class, O(C**2)
+a row.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 import mvnorth
 from exact_torch import _checks, _ops, _transforms
-from mvnorth._threads import run_items
+from mvnorth import _interface
 
 _LARGEST = 2**22  # numbers in a tensor (rows, C, C)
+_LEAST_RATIO = 1e-15  # of deviations; mvnorth takes what is below 1e-16 of the largest for constant
 
 
 def every_label(scores: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -52,15 +51,40 @@ def _operator(scores: Tensor, sigma: Tensor) -> Tensor:
 def _(scores: Tensor, sigma: Tensor) -> Tensor:
     _checks.deviations(sigma)
     if scores.device.type == "cpu":
-        return torch.from_numpy(mvnorth.prob_argmax(scores.numpy(), sigma.numpy()))
-    with torch.cuda.device(scores.device):
-        found = mvnorth.prob_argmax(scores.contiguous(), sigma.expand(scores.shape).contiguous())
-        return torch.as_tensor(found, device=scores.device)
+        probs = torch.from_numpy(mvnorth.prob_argmax(scores.numpy(), sigma.numpy()))
+    else:
+        with torch.cuda.device(scores.device):
+            found = mvnorth.prob_argmax(
+                scores.contiguous(), sigma.expand(scores.shape).contiguous()
+            )
+            probs = torch.as_tensor(found, device=scores.device)
+    for rows in _unlike_rows(scores, sigma):
+        some = sigma[rows] if sigma.shape[0] > 1 else sigma
+        probs[rows] = _by_class(scores[rows], some, 0)[0].view(-1, scores.shape[1])
+    return probs
 
 
 @_operator.register_fake
 def _(scores: Tensor, sigma: Tensor) -> Tensor:
     return torch.empty_like(scores)
+
+
+def _unlike_rows(scores: Tensor, sigma: Tensor) -> tuple[Tensor, ...]:
+    """Parts of the rows with deviations that mvnorth counts as zero beside the largest."""
+    if sigma.shape[1] == 1:
+        return ()
+    low, high = sigma.double().aminmax(dim=1)
+    unlike = (low < _LEAST_RATIO * high).expand(scores.shape[0])
+    return unlike.nonzero()[:, 0].split(max(1, _LARGEST // scores.shape[1] ** 2))
+
+
+def _by_class(scores: Tensor, sigma: Tensor, order: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Probabilities (B * C,), and derivatives of their logarithms as ``log_accuracy`` has them."""
+    log_prob, grad_scores, grad_sigma = _ops.log_accuracy(
+        *every_label(scores, sigma), torch.inf, 1, 0, None, order
+    )
+    never = scores.reshape(-1) == -torch.inf  # log_prob is NaN if there are two of them
+    return torch.exp(log_prob).masked_fill_(never, 0.0), grad_scores, grad_sigma
 
 
 def _pull_by_class(scores: Tensor, sigma: Tensor, towards: Tensor) -> tuple[Tensor, Tensor]:
@@ -72,11 +96,8 @@ def _pull_by_class(scores: Tensor, sigma: Tensor, towards: Tensor) -> tuple[Tens
     for begin in range(0, scores.shape[0], step):
         part = slice(begin, begin + step)
         some = sigma[part] if sigma.shape[0] > 1 else sigma
-        log_prob, grad_scores, grad_sigma = _ops.log_accuracy(
-            *every_label(scores[part], some), torch.inf, 1, 0, None, 2
-        )
-        never = scores[part].reshape(-1) == -torch.inf  # log_prob is NaN if there are two of them
-        share = (towards[part].reshape(-1) * torch.exp(log_prob)).masked_fill_(never, 0.0)[:, None]
+        prob, grad_scores, grad_sigma = _by_class(scores[part], some, 2)
+        share = (towards[part].reshape(-1) * prob)[:, None]
         in_scores[part] = (share * grad_scores).view(-1, classes, classes).sum(1)
         in_sigma[part] = (share * grad_sigma).view(-1, classes, sigma.shape[1]).sum(1)
     return in_scores, in_sigma
@@ -91,19 +112,15 @@ def _pull_operator(scores: Tensor, sigma: Tensor, towards: Tensor) -> tuple[Tens
 
 @_pull_operator.register_kernel("cpu")
 def _(scores: Tensor, sigma: Tensor, towards: Tensor) -> tuple[Tensor, Tensor]:
-    from mvnorth._cpu.argmax_pull import argmax_pull  # numba is imported with the first call
-
     rows, classes = scores.shape
     wide = sigma.expand(sigma.shape[0], classes)
     given = [a.double().contiguous().numpy() for a in (scores, wide, towards)]
-    found = [np.empty((rows, classes)) for _ in range(2)]
-    settled = np.empty(rows, dtype=np.bool_)
-    kernel = partial(argmax_pull, *given, int(scores.dtype == torch.float32), *found, settled)
-    run_items(kernel, rows, rows * classes * 4e-7, torch.get_num_threads())
-    in_scores, each = (torch.from_numpy(a) for a in found)
+    single, threads = scores.dtype == torch.float32, torch.get_num_threads()
+    found = _interface.argmax_pull(given[0], given[1], given[2], single, threads)
+    in_scores, each, settled = (torch.from_numpy(a) for a in found)
     in_scores = in_scores.to(scores.dtype)
     in_sigma = each.sum_to_size(rows, sigma.shape[1]).to(scores.dtype)
-    left = torch.from_numpy(~settled).nonzero()[:, 0]
+    left = (~settled).nonzero()[:, 0]
     if len(left):
         some = sigma[left] if sigma.shape[0] > 1 else sigma
         in_scores[left], in_sigma[left] = _pull_by_class(scores[left], some, towards[left])

@@ -8,6 +8,10 @@ from collections.abc import Iterable
 from numbers import Real
 from typing import Any
 
+from mvnorth import _interface
+
+_MOST = 2**63 - 1
+
 
 def number(
     name: str,
@@ -20,7 +24,10 @@ def number(
     """``value``, if it is a finite number, least <= value <= most and above < value < below."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    found = float(value)
+    try:
+        found = float(value)
+    except OverflowError:  # a whole number beyond all others, of either sign
+        found = math.inf
     # Not isfinite, which a compiled graph cannot take of a number that changes.
     finite = -math.inf < found < math.inf
     if not (finite and least <= found <= most and above < found < below):
@@ -28,6 +35,15 @@ def number(
         wanted = [f"{sign} {limit:g}" for sign, limit in limits.items() if math.isfinite(limit)]
         text = " ".join(["a finite number", " and ".join(wanted)]).strip()
         raise ValueError(f"{name} must be {text}, got {value!r}")
+    return found
+
+
+def whole_number(name: str, value: Any, *, at_least: int, at_most: int = _MOST) -> int:
+    """``value``, if it is a whole number in [at_least, at_most]; torch holds 64 bits."""
+    found = _interface.whole_number(name, value, at_least=at_least)
+    if found > at_most:
+        limit = "2**63 - 1" if at_most == _MOST else at_most
+        raise ValueError(f"{name} must be at most {limit}, got {found}")
     return found
 
 

@@ -97,7 +97,10 @@ def deviations_of(sigma: float | Tensor, scores: Tensor) -> Tensor:
     """
     rows, classes = scores.shape
     if not isinstance(sigma, Tensor):
-        return scores.new_full((1, 1), _arguments.number("sigma", sigma, above=0))
+        value = _arguments.number("sigma", sigma, above=0)
+        if not _smallest(scores.dtype) <= value <= torch.finfo(scores.dtype).max:
+            raise _beyond("sigma", value, scores.dtype)
+        return scores.new_full((1, 1), value)
     if sigma.is_complex() or sigma.dtype == torch.bool:
         raise TypeError(f"sigma must be real numbers, got {sigma.dtype}")
     shape = tuple(sigma.shape)
@@ -115,7 +118,24 @@ def deviations_of(sigma: float | Tensor, scores: Tensor) -> Tensor:
             f"sigma must be a number, (B,), (B, 1), (C,), (1, C) or (B, C) with B = {rows} and "
             f"C = {classes}, got {shape}"
         )
-    return sigma.to(scores)
+    converted = sigma.to(scores)
+    if converted.dtype != sigma.dtype and _visible(sigma):
+        lost = ((converted == 0) | converted.isinf()) & (sigma > 0) & (sigma < torch.inf)
+        if lost.any():
+            raise _beyond("sigma", float(sigma[lost][0]), scores.dtype)
+    return converted
+
+
+def _smallest(dtype: torch.dtype) -> float:
+    """Return the smallest positive number of a dtype."""
+    return torch.finfo(dtype).tiny * torch.finfo(dtype).eps
+
+
+def _beyond(name: str, value: float, dtype: torch.dtype) -> ValueError:
+    return ValueError(
+        f"{name} must be from {_smallest(dtype):.2g} to {torch.finfo(dtype).max:.2g}, the range of "
+        f"{dtype}, in which scores are computed, got {value:g}; rescale, or use scores.double()"
+    )
 
 
 def class_weights(weight: Tensor | None, scores: Tensor) -> None:
@@ -129,8 +149,12 @@ def class_weights(weight: Tensor | None, scores: Tensor) -> None:
         )
     if weight.device != scores.device:
         raise ValueError(f"weight is on {weight.device}, scores on {scores.device}")
-    if _visible(weight) and not ((weight >= 0) & weight.isfinite()).all():
-        raise ValueError(f"weight must be >= 0 and finite, got {weight.tolist()}")
+    if _visible(weight):
+        if not ((weight >= 0) & weight.isfinite()).all():
+            raise ValueError(f"weight must be >= 0 and finite, got {weight.tolist()}")
+        dtype = torch.promote_types(scores.dtype, torch.float32)
+        if weight.numel() and float(weight.amax()) > torch.finfo(dtype).max:
+            raise _beyond("weight", float(weight.amax()), dtype)
 
 
 def prior(weights: Tensor, classes: int) -> None:

@@ -21,13 +21,19 @@ from torch import Tensor
 
 import mvnorth
 from exact_torch import _checks, _plain, _topk, _transforms
-from mvnorth._methods import quadrature
+from mvnorth import _interface
 
 Three = tuple[Tensor, Tensor, Tensor]
+Four = tuple[Tensor, Tensor, Tensor, Tensor]
+# A deviation below the label's divided by this counts as that quotient.  log P changes by less than
+# its rounding; kernels do not resolve larger ratios, and single precision overflows at 1e38.
+_LARGEST_RATIO = 1e15
+_WANTED = ((), ("m",), ("m", "c", "v"))  # derivatives by order
 _SURELY = 1e30  # an a that surely wins, and whose products with nothing are nothing
-# Of a (B, C), b (1 or B, 1 or C), k, n, seed and order: log P (B,), its derivatives in a and in b,
-# (B, C); the first if order is 1, both if it is 2, anything in place of what is not wanted.
-Integral = Callable[[Tensor, Tensor, int, int, Tensor | None, int], Three]
+# Of a (B, C), b (1 or B, 1 or C), k, n, seed and order: log P (B,) and its derivatives in a, in b
+# and in log sigma, where a_j and b_j are divided by sigma_j, (B, C); the first if order is 1, all
+# if it is 2, anything in place of what is not wanted.
+Integral = Callable[[Tensor, Tensor, int, int, Tensor | None, int], Four]
 
 
 def _evaluate(
@@ -44,6 +50,12 @@ def _evaluate(
     """The operator, by any way to integrate."""
     own = labels[:, None].long()
     varied = sigma.shape[1] > 1
+    label_sigma = None
+    if varied:  # before any division, which could overflow
+        label_sigma = sigma.expand(scores.shape).gather(1, own)
+        least = label_sigma / _LARGEST_RATIO
+        narrow = sigma < least
+        sigma = torch.where(narrow, least, sigma)
     label = scores.gather(1, own)
     gap = (label - scores).masked_fill_(scores == -math.inf, math.inf)
     above = (gap > margin) if margin < math.inf and order else None
@@ -52,9 +64,7 @@ def _evaluate(
     a = (gap / sigma).clamp_(max=_SURELY)
     del gap
     a.scatter_(1, own, _SURELY)
-    b = sigma.new_ones(1, 1)
-    if varied:
-        b = sigma.expand(a.shape).gather(1, own) / sigma
+    b = sigma.new_ones(1, 1) if label_sigma is None else label_sigma / sigma
     lowest = a.detach().amin(1)  # -inf if a competitor is infinitely better, NaN if a score is
     if k > 1:
         a, lowest = a.clamp_(min=-_SURELY), lowest.clamp(min=-_SURELY)
@@ -62,18 +72,18 @@ def _evaluate(
         lowest = torch.where(label[:, 0] == -math.inf, lowest.clamp(max=-math.inf), lowest)
     lost = ~(lowest > -math.inf)
     a.masked_fill_(lost[:, None], _SURELY)
-    log_prob, in_a, in_b = integral(a, b, k, n, seed, order if varied else min(order, 1))
+    log_prob, in_a, in_b, in_scale = integral(a, b, k, n, seed, order if varied else min(order, 1))
     log_prob = torch.where(lost, lowest, log_prob)
     grad_sigma = scores.new_empty(0)
     if order > 1:
-        if varied:
-            spread = (in_b / sigma).sum(1, keepdim=True)
-            grad_sigma = (a * in_a).addcmul_(b, in_b).div_(sigma).neg_().scatter_(1, own, spread)
+        if label_sigma is not None:
+            spread = torch.where(narrow, -a * in_a, b * in_b).sum(1, keepdim=True) / label_sigma
+            grad_sigma = (in_scale / sigma).masked_fill_(narrow, 0.0).scatter_(1, own, spread)
         else:  # not as a dot product, which autocast takes in half precision
             grad_sigma = -(a * in_a).sum(1, keepdim=True) / sigma
     if order == 0:
         return log_prob, scores.new_empty(0), grad_sigma
-    del a, b, in_b
+    del a, b, in_b, in_scale
     in_a = in_a / sigma
     if above is not None:
         in_a = in_a.masked_fill(above, 0.0)
@@ -81,24 +91,29 @@ def _evaluate(
     return log_prob, in_a.neg_().scatter_(1, own, total), grad_sigma
 
 
-def _plain_integral(a: Tensor, b: Tensor, k: int, n: int, seed: Tensor | None, order: int) -> Three:
+def _with_scale(a: Tensor, b: Tensor, log_prob: Tensor, in_a: Tensor, in_b: Tensor) -> Four:
+    """Add the derivative in the scale, from the others: it loses digits where b is large."""
+    return log_prob, in_a, in_b, -(a * in_a + b * in_b)
+
+
+def _plain_integral(a: Tensor, b: Tensor, k: int, n: int, seed: Tensor | None, order: int) -> Four:
     if n:
         raise NotImplementedError(
             "method='genz' runs on the CPU and on CUDA, and has first derivatives only; "
             "use method='quadrature'"
         )
-    return _plain.one_factor(a, b) if k == 1 else _topk.plain(a, b, k)
+    return _with_scale(a, b, *(_plain.one_factor(a, b) if k == 1 else _topk.plain(a, b, k)))
 
 
-def _cpu_integral(a: Tensor, b: Tensor, k: int, n: int, seed: Tensor | None, order: int) -> Three:
+def _cpu_integral(a: Tensor, b: Tensor, k: int, n: int, seed: Tensor | None, order: int) -> Four:
     b = b.expand(b.shape[0], a.shape[1])
     if k > 1:
-        return _topk.by_kernel(a, b, k)
+        return _with_scale(a, b, *_topk.by_kernel(a, b, k))
     if n:
         return _by_mvnorth(a, b, n, seed, order)
-    wanted = ("m", "v")[:order]
+    wanted = _WANTED[order]
     grad = {name: torch.empty_like(a) for name in wanted}
-    log_prob, *_ = quadrature.integrate(
+    log_prob = _interface.integrate_one_factor(
         a.numpy(),
         np.ones((1, a.shape[1])),
         b.contiguous().numpy(),
@@ -106,38 +121,44 @@ def _cpu_integral(a: Tensor, b: Tensor, k: int, n: int, seed: Tensor | None, ord
         torch.get_num_threads(),
     )
     found = torch.from_numpy(log_prob).to(a.dtype)
-    return found, grad.get("m", found), grad.get("v", found)
+    if order < 2:
+        return found, grad.get("m", found), found, found
+    return found, grad["m"], grad["v"], 2.0 * grad["c"]
 
 
-def _cuda_integral(a: Tensor, b: Tensor, k: int, n: int, seed: Tensor | None, order: int) -> Three:
+def _cuda_integral(a: Tensor, b: Tensor, k: int, n: int, seed: Tensor | None, order: int) -> Four:
     if k > 1:
-        return _topk.plain(a, b, k)
+        return _with_scale(a, b, *_topk.plain(a, b, k))
     with torch.cuda.device(a.device):
         return _by_mvnorth(a, b.expand(b.shape[0], a.shape[1]), n, seed, order)
 
 
-def _by_mvnorth(a: Tensor, b: Tensor, n: int, seed: Tensor | None, order: int) -> Three:
+def _by_mvnorth(a: Tensor, b: Tensor, n: int, seed: Tensor | None, order: int) -> Four:
     """By n points of Genz's method, or by the exact integral if n is 0, where the tensors live."""
     arrays = (a, torch.ones_like(b), b.contiguous())
     if a.device.type == "cpu":
         arrays = tuple(x.numpy() for x in arrays)
     found = solve(*arrays, n, 0 if seed is None else int(seed), order)
-    log_prob, in_a, in_b = (torch.as_tensor(x, device=a.device).to(a.dtype) for x in found)
-    return log_prob, in_a, in_b
+    log_prob, in_a, *rest = (torch.as_tensor(x, device=a.device).to(a.dtype) for x in found)
+    if order < 2:
+        return log_prob, in_a, log_prob, log_prob
+    in_c, in_b = rest
+    return log_prob, in_a, in_b, 2.0 * in_c
 
 
-def solve(m: Any, c: Any, v: Any, n: int, seed: int, order: int) -> tuple[Any, Any, Any]:
-    """log P and its derivatives in m and, if order is 2, in v; of arrays on any device."""
+def solve(m: Any, c: Any, v: Any, n: int, seed: int, order: int) -> tuple[Any, ...]:
+    """log P and its derivatives in m and, if order is 2, in c and v; of arrays on any device."""
+    wanted = _WANTED[max(order, 1)]
     found = mvnorth.orthant_grad(
         m,
         mvnorth.OneFactor(c, v),
         n or None,
-        wrt=("m", "v")[: max(order, 1)],
+        wrt=wanted,
         method="pathwise" if n else "quadrature",
         log=True,
         seed=seed,
     )
-    return found.log_prob, found.grad_m, found.grad_v if order > 1 else found.log_prob
+    return found.log_prob, *(getattr(found, f"grad_{name}") for name in wanted)
 
 
 def _checked(

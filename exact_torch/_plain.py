@@ -10,7 +10,8 @@ which takes the skewness at the mode out (docs/one_factor.md).  Nodes are held w
 differentiated: the rule is exact to rounding wherever they lie, and so are its derivatives, to any
 order.  Where b is the same for all i, with 96 nodes; else with 384, which resolve integrands whose
 b are within a factor of 30 of each other.  Beyond that they have walls, and the error of P may be
-1e-2: the kernels of mvnorth know better.
+1e-2: the kernels of mvnorth know better.  Single precision is computed in double where there is
+such: sums over the nodes would lose three digits of a second derivative.
 """
 
 import math
@@ -94,16 +95,9 @@ def _mode(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return z, width, third * width**3 / 3.0
 
 
-def _nodes(a: Tensor, b: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Nodes and the logarithms of their weights, (B, Q) both.
-
-    Where the integrand is so far out that rounding hides its shape, all of them are at the mode:
-    it is a Gaussian there.
-    """
+def _nodes(a: Tensor, b: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The mode (B, 1), distances of the nodes from it and logarithms of their weights, (B, Q)."""
     z, width, skewness = _mode(a, b)
-    x = a + b * z
-    size = log_phi(x, _parts(x)[0]).sum(1, keepdim=True).abs() + z * z
-    hidden = ~(size * torch.finfo(a.dtype).eps < 1e-3)
     skewness = skewness.clamp(-2.0, 2.0)  # of walls: a map that bends more has too few nodes
     bend = (1.3 * skewness.abs()).clamp(min=0.18)
     start = torch.atanh(skewness / bend)
@@ -113,19 +107,49 @@ def _nodes(a: Tensor, b: Tensor, count: int) -> tuple[Tensor, Tensor]:
     log_weight = torch.log(
         2.0 * _REACH / count * width * torch.cosh(start + bend * t) / start.cosh()
     )
-    flat = torch.log(width * (math.sqrt(2.0 * math.pi) / count))
-    return z + width * offset.masked_fill(hidden, 0.0), torch.where(hidden, flat, log_weight)
+    return z, width * offset, log_weight
+
+
+def _changes(x0: Tensor, t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """``(h0, remainder, change)`` of log Phi and h = phi/Phi from x0 to x0 + t.
+
+    remainder is log Phi(x0 + t) - log Phi(x0) - t h0, change is h(x0 + t) - h0, both without the
+    cancellation of large numbers in the lower tail, where h = -x + r with a small r.
+    """
+    x = x0 + t
+    h0, r0 = _parts(x0)
+    h, r = _parts(x)
+    deep = (x0 < _DEEP) & (x < _DEEP)
+    # Neither branch may be infinite where the other is taken: its derivative would be NaN.
+    ratio = torch.where(deep, h, 1.0) / torch.where(deep, h0, 1.0)
+    far = -t * (r0 + 0.5 * t) - torch.log(ratio)
+    near = log_phi(x, h) - log_phi(x0, h0) - t * h0
+    return h0, torch.where(deep, far, near), torch.where(deep, (r - r0) - t, h - h0)
 
 
 def _integral(a: Tensor, b: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """log P and its derivatives in a and in b, from sums over the nodes.
+
+    The logarithm of the integrand is taken relative to its value at the mode z0, where its slope,
+    sum_i b_i h_i - z0, is zero: for scores of 1e8 deviations its terms are 1e16, and their rounding
+    would be as large as the differences between nodes.
+    """
     with torch.no_grad():
-        z, log_weight = _nodes(a.detach(), b.detach(), count)
-    z = z[:, :, None]
-    x = a[:, None, :] + b[:, None, :] * z
-    h, _ = _parts(x)
-    log_f = log_phi(x, h).sum(2) - 0.5 * z[:, :, 0] ** 2 - _LOG_SQRT_2PI + log_weight
-    share = torch.softmax(log_f, 1)[:, :, None] * h
-    return torch.logsumexp(log_f, 1), share.sum(1), (z * share).sum(1)
+        z0, offset, log_weight = _nodes(a.detach(), b.detach(), count)
+    x0 = a + b * z0
+    h0, remainder, change = _changes(x0[:, None, :], b[:, None, :] * offset[:, :, None])
+    h0 = h0[:, 0, :]
+    pull = (b * h0).sum(1, keepdim=True)
+    # The derivatives of the slope, and its value where that is more than rounding.
+    slope = (pull - z0).detach()
+    rounding = 64.0 * torch.finfo(a.dtype).eps * (pull.detach() + z0)
+    slope = pull - pull.detach() + torch.where(slope.abs() > rounding, slope, 0.0)
+    at_mode = log_phi(x0, h0).sum(1) - 0.5 * z0[:, 0] ** 2 - _LOG_SQRT_2PI
+    log_f = remainder.sum(2) + offset * slope - 0.5 * offset**2 + log_weight
+    share = torch.softmax(log_f, 1)[:, :, None]
+    in_a = h0 + (share * change).sum(1)
+    in_b = z0 * in_a + (share * offset[:, :, None] * (h0[:, None, :] + change)).sum(1)
+    return at_mode + torch.logsumexp(log_f, 1), in_a, in_b
 
 
 def one_factor(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -141,6 +165,9 @@ def one_factor(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     log_prob : (B,)
     in_a, in_b : (B, C)
     """
+    if a.dtype == torch.float32 and a.device.type in ("cpu", "cuda"):  # others may have no doubles
+        log_prob, in_a, in_b = one_factor(a.double(), b.double())
+        return log_prob.to(a.dtype), in_a.to(a.dtype), in_b.to(a.dtype)
     count = _EQUAL if b.shape[1] == 1 else _VARIED
     rows = max(1, _LARGEST // (count * a.shape[1]))
     if a.shape[0] <= rows:

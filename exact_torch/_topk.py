@@ -1,12 +1,10 @@
 """The probability that the label's score is among the k largest: by a kernel, or in plain torch."""
 
-from functools import partial
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from mvnorth._threads import run_items
+from mvnorth import _interface
 
 _REACH, _NODES = 9.0, 288
 _TINY = 2.0**-100  # a probability that counts as nothing: results have an absolute accuracy
@@ -14,16 +12,9 @@ _TINY = 2.0**-100  # a probability that counts as nothing: results have an absol
 
 def by_kernel(a: Tensor, b: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
     """log P (B,) and its derivatives in a (B, C) and b (1 or B, C)."""
-    from mvnorth._cpu.label_topk import label_topk  # numba is imported with the first call
-
     rows, classes = a.shape
-    count = min(k, classes)
-    prob = np.empty(rows)
-    in_a, in_b = np.empty((2, rows, classes))
-    kernel = partial(
-        label_topk, a.double().numpy(), b.double().contiguous().numpy(), count, prob, in_a, in_b
-    )
-    run_items(kernel, rows, rows * classes * count * 1e-6, torch.get_num_threads())
+    given = a.double().numpy(), b.double().contiguous().numpy()
+    prob, in_a, in_b = _interface.label_topk(*given, min(k, classes), torch.get_num_threads())
     inverse = np.divide(1.0, prob, where=prob > _TINY, out=np.zeros(rows))[:, None]
     prob = np.maximum(prob, _TINY)
     in_a *= inverse

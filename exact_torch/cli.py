@@ -5,7 +5,9 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +24,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(arguments)
     try:
-        return options.run(options) or 0
+        with warnings.catch_warnings():
+            warnings.showwarning = partial(_show_warning, warnings.showwarning)
+            return options.run(options) or 0
     except KeyboardInterrupt:
-        print("exact-torch: interrupted; the same command goes on", file=sys.stderr)
+        print("exact-torch: interrupted; re-run the same command to resume", file=sys.stderr)
         return 130
     except (ValueError, TypeError, RuntimeError, OSError) as error:
         if options.debug:
             raise
         print(f"exact-torch: {error}", file=sys.stderr)
         return 1 if isinstance(error, (RuntimeError, OSError)) else 2
+
+
+def _show_warning(show: Callable[..., None], message: Warning | str, *details: Any) -> None:
+    """Print a warning about a run in one line, as an error; leave others to ``show``."""
+    from exact_torch.train import RunWarning
+
+    if isinstance(message, RunWarning):
+        print(f"exact-torch: {message}", file=sys.stderr)
+    else:
+        show(message, *details)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -99,13 +113,29 @@ def _common(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting"
     )
     parser.add_argument("--data-dir", metavar="DIR", help="where data sets are, or are put")
-    parser.add_argument("--threads", type=_count, metavar="N", help="of torch in this process")
+    parser.add_argument("--threads", type=_threads, metavar="N", help="of torch in this process")
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
     return int(text)
+
+
+def _threads(text: str) -> int:
+    """A number of threads that OpenMP can start; with far too many the process crashes."""
+    most = max(64, os.cpu_count() or 1)
+    count = _count(text)
+    if count > most:
+        raise argparse.ArgumentTypeError(f"must be at most {most} on this machine, got {text!r}")
+    return count
+
+
+def _set_threads(options: argparse.Namespace) -> None:
+    import torch
+
+    if options.threads:
+        torch.set_num_threads(options.threads)
 
 
 def _config(text: str) -> Any:
@@ -116,13 +146,10 @@ def _config(text: str) -> Any:
 
 
 def _train(options: argparse.Namespace) -> None:
-    import torch
-
     from exact_torch import recipes
     from exact_torch.train import Config, train, with_settings
 
-    if options.threads:
-        torch.set_num_threads(options.threads)
+    _set_threads(options)
     if options.config is not None:
         name = "config"
         runs: Mapping[str, Config] = {"": Config.from_json(options.config)}
@@ -171,6 +198,7 @@ def _search(options: argparse.Namespace) -> None:
     from exact_torch.train import with_settings
     from exact_torch.train.search import Trial, search
 
+    _set_threads(options)
     recipe = recipes.get(options.recipe)
     root = Path(options.out) if options.out else Path("runs", "search", *recipe.name.split("/"))
 
@@ -206,6 +234,8 @@ def _final(config: Any, folder: Path, options: argparse.Namespace) -> None:
 
 def _compare(options: argparse.Namespace) -> None:
     from exact_torch.train import compare, curves
+    from exact_torch.train.folder_lock import hold_run_of
+    from exact_torch.train.record import FILES
 
     groups, unfinished = compare.compare(options.runs)
     for path in unfinished:
@@ -215,7 +245,9 @@ def _compare(options: argparse.Namespace) -> None:
         print(json.dumps(rows, indent=2))
         return
     print(compare.table(groups))
-    curves.comparison({each.name: each.metrics for each in groups}, Path(options.picture))
+    picture = Path(options.picture)
+    with hold_run_of(picture, FILES):
+        curves.comparison({each.name: each.metrics for each in groups}, picture)
     print(options.picture)
 
 

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from exact_torch import _arguments, _checks
 from exact_torch._argmax import argmax_probabilities, every_label
 from exact_torch._ops import log_accuracy
-from mvnorth._arguments import whole_number
 
 
 def exact_loss(
@@ -49,7 +48,8 @@ def exact_loss(
         Right classes.
     sigma : float or Tensor (), (B,), (B, 1), (C,), (1, C) or (B, C)
         Standard deviations of the scores: of all, of an example, of a class. If B = C, one
-        dimension could mean either: give two.
+        dimension could mean either: give two. One below 1e-15 of the label's counts as that much,
+        which changes log P by less than rounding.
     objective : {"nll", "error"}
         -log of the expected accuracy (first version of the paper), or 1 - it (second version).
     margin : float, optional
@@ -90,7 +90,9 @@ def exact_loss(
     tensor([[-0.1901,  0.0950,  0.0950],
             [ 0.4231,  0.4231, -0.8463]])
     """
-    _check_options(objective, margin, truncate, method, n, label_smoothing, reduction)
+    _check_options(
+        objective, margin, normalize, truncate, method, n, ignore_index, label_smoothing, reduction
+    )
     _checks.scores_and_labels(scores, labels, ignore_index)
     _checks.class_weights(weight, scores)
     scores, deviations = _prepared(scores, sigma)
@@ -172,7 +174,7 @@ def expected_topk_accuracy(
     >>> print(expected_topk_accuracy(torch.tensor([[0.0, 0.0, 1.0]]), torch.tensor([0]), 2))
     tensor(0.5566)
     """
-    whole_number("k", k, at_least=1)
+    _arguments.whole_number("k", k, at_least=1)
     _arguments.reduction(reduction)
     _checks.scores_and_labels(scores, labels)
     scores, deviations = _prepared(scores, sigma)
@@ -190,11 +192,13 @@ def argmax_probs(scores: Tensor, sigma: float | Tensor = 1.0) -> Tensor:
     scores : Tensor (B, C)
         Below infinity, and in no row minus infinity alone.
     sigma : as in ``exact_loss``
+        O(C) a row, or O(C**2) where one deviation of a row is below 1e-15 of another. Unlike
+        ``mvnorth.prob_argmax``, which takes deviations below 1e-16 of the largest for 0.
 
     Returns
     -------
     Tensor (B, C)
-        Rows add up to 1.
+        Rows add up to 1, to an accuracy of 1e-14, in single precision 1e-6.
 
     Examples
     --------
@@ -264,7 +268,17 @@ class ExactLoss(nn.Module):
         self.set_progress(0.0)
         if not isinstance(sigma, Tensor):
             _arguments.number("sigma", self._now(sigma), above=0)
-        _check_options(objective, self._margin_now, truncate, method, n, label_smoothing, reduction)
+        _check_options(
+            objective,
+            self._margin_now,
+            normalize,
+            truncate,
+            method,
+            n,
+            ignore_index,
+            label_smoothing,
+            reduction,
+        )
 
     def set_progress(self, progress: float) -> None:
         """Say how much of training is done, from 0 to 1, for schedules."""
@@ -316,21 +330,26 @@ def _is_schedule(value: Any) -> bool:
 def _check_options(
     objective: str,
     margin: float | None,
+    normalize: bool,
     truncate: int | None,
     method: str,
     n: int,
+    ignore_index: int,
     label_smoothing: float,
     reduction: str,
 ) -> None:
     _arguments.choice("objective", objective, ("nll", "error"))
+    if not isinstance(normalize, bool):
+        raise TypeError(f"normalize must be True or False, got {normalize!r}")
     _arguments.choice("method", method, ("quadrature", "genz"))
     _arguments.reduction(reduction)
+    _arguments.whole_number("ignore_index", ignore_index, at_least=-(2**63))
     _arguments.number("label_smoothing", label_smoothing, least=0, most=1)
-    whole_number("n", n, at_least=1)
+    _arguments.whole_number("n", n, at_least=1)
     if margin is not None:
         _arguments.number("margin", margin, least=0)
     if truncate is not None:
-        whole_number("truncate", truncate, at_least=1)
+        _arguments.whole_number("truncate", truncate, at_least=1)
     if label_smoothing and truncate is not None:
         raise ValueError("label_smoothing counts all classes, but truncate leaves some out")
 
@@ -354,19 +373,39 @@ def _log_accuracy(
     order = (2 if in_sigma else 1) if torch.is_grad_enabled() else 0
     seed = torch.randint(2**31, ()) if points else None
     limit = math.inf if margin is None else float(margin)
+    if limit > torch.finfo(scores.dtype).max:
+        limit = math.inf
     return log_accuracy(scores, labels, sigma, limit, k, points, seed, order)[0]
 
 
 def _normalized(scores: Tensor, counts: Tensor) -> Tensor:
     """Scores without their mean and in units of their deviation, of those that are finite."""
+    if scores.shape[0] == 0:
+        return scores
     counts = counts[:, None] & torch.isfinite(scores)
     size = counts.sum()
-    mean = torch.where(counts, scores, 0.0).sum() / size.clamp(min=1)
-    centred = torch.where(counts, scores - mean, 0.0)
+    # In units of the largest, so that squares neither overflow nor vanish.  The result does not
+    # depend on the unit, so its derivative is right with the unit held.
+    given = scores.detach()
+    high = torch.where(counts, given, -math.inf).amax()
+    low = torch.where(counts, given, math.inf).amin()
+    unit = _power_of_two_below(torch.maximum(high.abs(), low.abs()))
+    scaled = torch.where(counts, scores, 0.0) / unit
+    mean = scaled.sum() / size.clamp(min=1)
+    centred = torch.where(counts, scaled - mean, 0.0)
     variance = centred.square().sum() / (size - 1).clamp(min=1)
-    scale = torch.where(variance > 0.0, variance, 1.0).rsqrt()
+    varies = (high > low) & (variance > 0.0)  # the mean of equal scores may be rounded
+    scale = torch.where(varies, torch.where(varies, variance, 1.0).rsqrt(), unit)
     # Scores left out have no gradient; as a product, infinity times 0, it would be NaN.
-    return torch.where(counts, centred * scale, scores.detach())
+    return torch.where(counts, centred * scale, given)
+
+
+def _power_of_two_below(value: Tensor) -> Tensor:
+    """The largest power of two up to a value > 0, else 1; division by it does not round."""
+    usable = (value > 0.0) & (value < math.inf)
+    power = torch.floor(torch.log2(torch.where(usable, value, 1.0)))
+    # 2**-126 is the smallest in single precision whose inverse, in a derivative, is finite.
+    return torch.exp2(power.clamp(min=-126.0 if value.dtype == torch.float32 else -1022.0))
 
 
 def _hardest(scores: Tensor, sigma: Tensor, labels: Tensor, count: int) -> tuple[Tensor, Tensor]:

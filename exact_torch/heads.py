@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from exact_torch import _arguments
 from exact_torch.schedules import SigmaSchedule
-from mvnorth._arguments import whole_number
+from mvnorth._interface import whole_number
 
 __all__ = ["GaussianHead", "GaussianScores"]
 
@@ -111,6 +111,8 @@ class GaussianHead(nn.Module):
         _only_for("schedule", schedule, self.sigma, ("scheduled",))
         self.initial = _arguments.number("initial", 1.0 if initial is None else initial, above=0)
 
+        dtype = torch.get_default_dtype() if dtype is None else dtype
+        largest = torch.finfo(dtype).max
         place = {"device": device, "dtype": dtype}
         self.weight = nn.Parameter(torch.empty(self.num_classes, self.in_features, **place))
         if bias:
@@ -121,6 +123,7 @@ class GaussianHead(nn.Module):
             self.sigma_min = _arguments.number(
                 "sigma_min", 1e-3 if sigma_min is None else sigma_min, above=0
             )
+            _arguments.number("initial", self.initial, most=largest)
             if self.initial <= self.sigma_min:
                 raise ValueError(
                     f"initial must be above sigma_min={self.sigma_min:g}, got {self.initial:g}"
@@ -129,6 +132,8 @@ class GaussianHead(nn.Module):
             self.sigma_bias = nn.Parameter(torch.empty(1, **place))
         elif self.sigma == "scheduled":
             self.schedule = _schedule(schedule)
+            for progress in (0.0, 1.0):
+                _arguments.number("sigma of schedule", self.schedule(progress), most=largest)
             # A buffer, so that a checkpoint holds it and a compiled graph reads it anew.
             self.register_buffer("scheduled_sigma", torch.empty((), **place))
         self.reset_parameters()

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from exact_torch import _arguments, _checks
 from exact_torch.exact import expected_accuracy
-from mvnorth._arguments import whole_number
+from mvnorth._interface import whole_number
 
 __all__ = [
     "accuracy",

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 import mvnorth
-from exact_torch import _plain, _transforms
-from mvnorth._arguments import whole_number
+from exact_torch import _arguments, _plain, _transforms
 
 _POINTS = 4096  # of the estimate in plain torch, unless their number is given
 
@@ -36,7 +35,7 @@ def orthant_logprob(
     rtol : float, optional
         Relative error of the probability asked for.
     seed : int
-        Of the points; the same input and seed give the same result.
+        Of the points, in [0, 2**63); the same input and seed give the same result.
 
     Returns
     -------
@@ -55,7 +54,7 @@ def orthant_logprob(
     tensor([0.7979, 0.7979], dtype=torch.float64)
     """
     _check("m", m, "L", L)
-    points = 0 if n is None else whole_number("n", n, at_least=1)
+    points, tolerance, seed = _check_points(n, rtol, seed)
     dtype = torch.promote_types(torch.promote_types(m.dtype, L.dtype), torch.float32)
     batch = torch.broadcast_shapes(m.shape[:-1], L.shape[:-2])
     d = m.shape[-1]
@@ -63,7 +62,7 @@ def orthant_logprob(
     shared = L.ndim == 2
     factors = L.to(dtype).tril().expand(*(() if shared else batch), d, d).reshape(-1, d, d)
     order = int(torch.is_grad_enabled())
-    return _log_prob(means, factors, points, rtol or 0.0, seed, order)[0].reshape(batch)
+    return _log_prob(means, factors, points, tolerance, seed, order)[0].reshape(batch)
 
 
 def mvn_logcdf(
@@ -105,6 +104,7 @@ def mvn_logcdf(
             [ 0.2757, -0.1378]])
     """
     _check("x", x, "cov", cov)
+    _check_points(n, rtol, seed)
     dtype = torch.promote_types(torch.promote_types(x.dtype, cov.dtype), torch.float32)
     factor = torch.linalg.cholesky(cov.to(dtype))
     return orthant_logprob(x.to(dtype) - mean, factor, n, rtol=rtol, seed=seed)
@@ -120,6 +120,13 @@ def _check(name: str, vector: Tensor, other: str, matrix: Tensor) -> None:
             f"{name} must be (..., d) and {other} (d, d) or (..., d, d), "
             f"got {tuple(vector.shape)} and {tuple(matrix.shape)}"
         )
+
+
+def _check_points(n: int | None, rtol: float | None, seed: int) -> tuple[int, float, int]:
+    """The number of points and the tolerance, 0 where they are not given, and the seed."""
+    points = 0 if n is None else _arguments.whole_number("n", n, at_least=1)
+    tolerance = 0.0 if rtol is None else _arguments.number("rtol", rtol, least=0)
+    return points, tolerance, _arguments.whole_number("seed", seed, at_least=0)
 
 
 @torch.library.custom_op("exact_torch::orthant_logprob", mutates_args=())

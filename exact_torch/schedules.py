@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from exact_torch import _arguments
-from mvnorth._arguments import whole_number
+from mvnorth._interface import whole_number
 
 __all__ = ["MarginSchedule", "SigmaSchedule"]
 
