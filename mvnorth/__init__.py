@@ -20,17 +20,19 @@ from mvnorth._api import (
 )
 from mvnorth._argmax import prob_argmax, prob_topk
 from mvnorth._device import DeviceInfo, device_info
+from mvnorth._errors import AcceptanceError
+from mvnorth._explain import Explanation, Step, explain, explain_box
 from mvnorth._gradients import box_grad, cdf_grad, orthant_grad
 from mvnorth._hessian import orthant_hessian
 from mvnorth._result import (
-    AcceptanceError,
     OrthantGradient,
     OrthantResult,
     OrthantSample,
-    Status,
 )
 from mvnorth._sampling import sample_box, sample_orthant
+from mvnorth._status import Status
 from mvnorth._threads import get_num_threads, set_num_threads
+from mvnorth._warmup import warmup
 from mvnorth.covariance import OneFactor, delta_matrix
 
 __version__ = "0.1.0"
@@ -38,11 +40,13 @@ __version__ = "0.1.0"
 __all__ = [
     "AcceptanceError",
     "DeviceInfo",
+    "Explanation",
     "OneFactor",
     "OrthantGradient",
     "OrthantResult",
     "OrthantSample",
     "Status",
+    "Step",
     "box",
     "box_grad",
     "box_logprob",
@@ -52,6 +56,8 @@ __all__ = [
     "covariance",
     "delta_matrix",
     "device_info",
+    "explain",
+    "explain_box",
     "get_num_threads",
     "logcdf",
     "orthant",
@@ -66,4 +72,5 @@ __all__ = [
     "sample_orthant",
     "set_num_threads",
     "special",
+    "warmup",
 ]

@@ -4,37 +4,38 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from mvnorth import _arguments, _checks, _plan
+from mvnorth import _arguments, _checks
 from mvnorth._device import Device
-from mvnorth._docstrings import document
-from mvnorth._problem import MAX_POINTS, Budget, OneFactorProblems, Problems, Tolerance
+from mvnorth._docstrings import document, method_parameter
+from mvnorth._methods import value_methods
+from mvnorth._problem import MAX_POINTS, Problems, Request, Tolerance
 from mvnorth._resident import follows_input
 from mvnorth._result import OrthantResult, wrap
-from mvnorth._run import run
+from mvnorth._solve import solve
 from mvnorth.covariance import OneFactor
 
-_PARAMETERS = """n : int, optional
+_AUTO = """takes independent blocks apart, uses closed forms for up to three coordinates, integrates
+over the common factor where the covariance is diag(c) + v v^T, goes along a Markov chain link by
+link (its inverse covariance is tridiagonal), and samples the rest in tilted variables; ``explain``
+says what it would do."""
+
+_PARAMETERS = f"""n : int, optional
         Number of integration points in all, rounded down to what the point set takes (by 11 % at
         most). Without it points are added until the tolerance is met, up to 2**20.
     rtol, atol : float, optional
         Error asked for, relative to the probability or absolute; one of the two must be met.
         Default: a relative error of 1e-4, or none if ``n`` is given.
-    method : {"auto", "closed_form", "genz", "markov", "quadrature", "tilting"}
-        "auto" takes independent blocks apart, integrates over the common factor where the
-        covariance is diag(c) + v v^T, uses closed forms for up to three other coordinates, goes
-        along a Markov chain link by link (its inverse covariance is tridiagonal), and samples the
-        rest: Genz's method in tilted variables. The others force one method on the whole problem;
-        "genz" is without the tilt, for comparison.
+    {method_parameter(value_methods(), _AUTO)}
     seed : int
         Seed of the random shifts. The same input and seed give the same bits, whatever the
         number of threads and however a batch is cut.
-    device : {"cpu", "cuda"}, optional
+    device : {{"cpu", "cuda"}}, optional
         Where to sample, and to integrate over a common factor: on the CPU or a CUDA device.
         Input that lives on a GPU is computed there, and so are its results; see docs/gpu.md."""
 
 
 def _run(
-    problems: Problems | OneFactorProblems,
+    problems: Problems,
     shape: tuple[int, ...],
     points: int | None,
     tolerance: Tolerance | None,
@@ -43,12 +44,11 @@ def _run(
     device: Device | None,
     most: int | None = None,
 ) -> OrthantResult:
-    name = _arguments.method_name(method, _plan.METHODS)
+    name = _arguments.method_name(method, value_methods)
     target = tolerance or Tolerance(_arguments.DEFAULT_RTOL, 0.0)
-    budget = Budget(points, most or MAX_POINTS, target, device)
-    estimate, methods = run(
-        problems, budget, name, _arguments.whole_number("seed", seed, at_least=0)
-    )
+    start = _arguments.whole_number("seed", seed, at_least=0)
+    request = Request(target, points, most or MAX_POINTS, start, device)
+    estimate, methods = solve(problems, request, name)
     return wrap(estimate, methods, tolerance, shape, problems.upper.dtype)
 
 
@@ -91,7 +91,7 @@ def orthant(
     probability     0.25 +- ...e-1...
     log             -1.386294361
     relative error  ...e-1...
-    method          quadrature, 32 points
+    method          closed_form
     status          converged (rtol=0.0001)
     """
     problems, shape = _checks.orthant_problems(m, L)

@@ -3,8 +3,9 @@
 Every message names the argument, what it got and what it takes.
 """
 
+import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -14,18 +15,49 @@ from mvnorth._device import on_device
 from mvnorth._problem import Tolerance
 
 DEFAULT_RTOL = 1e-4
+_LARGEST = float(np.finfo(np.float64).max)
 MAX_N = 10**10  # days of work, and the memory for its partial sums
 
 
-def real_array(name: str, value: ArrayLike, *, infinite: bool) -> np.ndarray:
-    """``value`` as float64, without NaN, and finite unless infinities mean something."""
+def numbers(name: str, value: ArrayLike) -> np.ndarray:
+    """Return ``value`` as float64; NaN and infinities are allowed."""
+    if type(value) is np.ndarray and value.dtype == np.float64:
+        return value if value.base is None else value.copy()  # a view may be read-only
+    if np.ma.isMaskedArray(value) and np.ma.is_masked(value):
+        raise ValueError(
+            f"{name} must not have masked entries (found {np.ma.count_masked(value)}); fill them "
+            "in with .filled(), or leave their rows out"
+        )
     try:
         array = np.asarray(value)
-        if np.iscomplexobj(array):
-            raise TypeError("it is complex")
-        array = array.astype(np.float64)
+        if array.dtype.kind not in "biufO":  # numpy would read dates and text as numbers
+            raise TypeError(f"it is of type {array.dtype}")
+        return array.astype(np.float64)
+    except OverflowError:
+        raise ValueError(
+            f"{name} has a number that is too large for double precision, whose largest is 1.8e308"
+        ) from None
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must be an array of real numbers: {error}") from None
+
+
+def as_rows(array: np.ndarray, batch: tuple[int, ...], core: int) -> np.ndarray:
+    """Broadcast batch axes and flatten them to one; the last ``core`` axes are kept.
+
+    The result is contiguous and writable, since kernels are compiled for one memory layout.
+    """
+    shape = array.shape[array.ndim - core :]
+    count = math.prod(batch)
+    if count != 1 and array.shape != batch + shape:
+        array = np.broadcast_to(array, batch + shape)
+    rows = array.reshape(count, *shape)
+    # numpy warns of what ``np.broadcast_arrays`` made when it is asked whether it is writable.
+    return rows if rows.flags.carray else rows.copy()
+
+
+def real_array(name: str, value: ArrayLike, *, infinite: bool) -> np.ndarray:
+    """Return ``value`` as float64 without NaN, and without infinities unless they are allowed."""
+    array = numbers(name, value)
     if np.isnan(array).any():
         raise ValueError(f"{name} must not contain NaN (found {int(np.isnan(array).sum())})")
     if not infinite and not np.isfinite(array).all():
@@ -33,15 +65,17 @@ def real_array(name: str, value: ArrayLike, *, infinite: bool) -> np.ndarray:
     return array
 
 
-def vector(name: str, value: ArrayLike, *, infinite: bool = True) -> np.ndarray:
-    array = real_array(name, value, infinite=infinite)
+def vector(name: str, value: ArrayLike) -> np.ndarray:
+    """Return ``value`` as float64 of shape (..., d); its numbers are not checked."""
+    array = numbers(name, value)
     if array.ndim == 0 or array.shape[-1] == 0:
         raise ValueError(f"{name} must have shape (..., d) with d >= 1, got {array.shape}")
     return array
 
 
 def square(name: str, value: ArrayLike) -> np.ndarray:
-    array = real_array(name, value, infinite=False)
+    """Return ``value`` as float64 of shape (..., d, d); its numbers are not checked."""
+    array = numbers(name, value)
     if array.ndim < 2 or array.shape[-1] != array.shape[-2] or array.shape[-1] == 0:
         raise ValueError(f"{name} must have shape (..., d, d) with d >= 1, got {array.shape}")
     return array
@@ -60,7 +94,7 @@ def whole_number(name: str, value: Any, *, at_least: int) -> int:
 
 
 def correlation(name: str, value: Any) -> float:
-    """A correlation that a common factor can give: in [0, 1)."""
+    """Return ``value`` as a correlation that a common factor can give: in [0, 1)."""
     number = real_array(name, value, infinite=False)
     if number.ndim != 0 or not 0.0 <= number < 1.0:
         raise ValueError(f"{name} must be a number in [0, 1), got {value!r}")
@@ -68,7 +102,7 @@ def correlation(name: str, value: Any) -> float:
 
 
 def one_factor(c: ArrayLike, v: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """c > 0 and v as arrays of one shape (..., d); what lives on a device is not looked at."""
+    """Return c > 0 and v as arrays of one shape (..., d); values on a device are not checked."""
     own = c if on_device(c) else _positive("c", c)
     loadings = v if on_device(v) else real_array("v", v, infinite=False)
     if on_device(c) or on_device(v):
@@ -101,7 +135,7 @@ def _positive(name: str, value: ArrayLike) -> np.ndarray:
 
 
 def _one_factor_on_device(c: Any, v: Any) -> tuple[Any, Any]:
-    """The shape is that of what lives on a device; the other may broadcast if it does not."""
+    """Return both with the shape of what lives on a device; the other one may broadcast."""
     shapes = [tuple(a.shape) for a in (c, v)]
     shape = shapes[0] if on_device(c) else shapes[1]
     fit = len(shape) > 0 and shape[-1] > 0
@@ -118,7 +152,7 @@ def _one_factor_on_device(c: Any, v: Any) -> tuple[Any, Any]:
 
 
 def on_host(cov: Any) -> None:
-    """A OneFactor for functions of the CPU."""
+    """Raise if a OneFactor has arrays on a GPU."""
     if on_device(cov.c) or on_device(cov.v):
         raise TypeError(
             "this function takes a OneFactor on the host, but c or v lives on a GPU; copy it first "
@@ -127,10 +161,12 @@ def on_host(cov: Any) -> None:
 
 
 def points_count(n: Any, name: str = "n") -> int | None:
-    """``n`` as an int >= 1, or None."""
+    """Return ``n`` as an int >= 1, or None."""
     if n is None:
         return None
     try:
+        if isinstance(n, (bool, np.bool_)):
+            raise TypeError
         count = int(n) if isinstance(n, float) and n.is_integer() else operator.index(n)
     except TypeError:
         raise TypeError(f"{name} must be a whole number of points or None, got {n!r}") from None
@@ -147,24 +183,30 @@ def tolerance(
     n: int | None,
     names: tuple[str, str] = ("rtol", "atol"),
 ) -> Tolerance | None:
-    """The tolerance asked for; None where ``n`` alone decides."""
+    """Return the tolerance asked for; None where ``n`` alone decides."""
     for name, value in zip(names, (rtol, atol), strict=True):
-        if value is not None and not (isinstance(value, (int, float, np.number)) and value >= 0):
+        real = isinstance(value, (int, float, np.integer, np.floating))
+        if value is not None and (not real or isinstance(value, bool) or not value >= 0):
             raise ValueError(f"{name} must be a number >= 0 or None, got {value!r}")
+        if isinstance(value, int) and value > _LARGEST:
+            raise ValueError(f"{name} must be at most {_LARGEST:.2g}, or None")
     if rtol is None and atol is None:
         return Tolerance(DEFAULT_RTOL, 0.0) if n is None else None
     return Tolerance(float(rtol or 0.0), float(atol or 0.0))
 
 
 def subset(name: str, value: Any, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """Some of the allowed names, at least one; a single name may stand alone."""
+    """Return some of the allowed names, at least one; a single name need not be in a tuple."""
     names = (value,) if isinstance(value, str) or not isinstance(value, Iterable) else tuple(value)
     if not names or not all(each in allowed for each in names):
         raise ValueError(f"{name} must name some of {', '.join(map(repr, allowed))}, got {value!r}")
     return tuple(each for each in allowed if each in names)
 
 
-def method_name(method: Any, methods: tuple[str, ...]) -> str:
-    if method not in methods:
-        raise ValueError(f"method must be one of {', '.join(map(repr, methods))}, got {method!r}")
+def method_name(method: Any, names: Callable[[], tuple[str, ...]]) -> str:
+    """Return ``method`` if it is "auto" or among ``names()``."""
+    if isinstance(method, str) and method == "auto":
+        return "auto"
+    if not isinstance(method, str) or method not in names():
+        raise ValueError(f"method must be one of {', '.join(map(repr, names()))}, got {method!r}")
     return str(method)

@@ -6,22 +6,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mvnorth._arguments import on_host, real_array, square, vector
+from mvnorth._arguments import as_rows, numbers, real_array, square, vector
+from mvnorth._covariance.dense import Dense
+from mvnorth._covariance.rows import CovarianceRows
 from mvnorth._device import Device, choose
 from mvnorth._linalg.blocks import connected_blocks
-from mvnorth._problem import DRAW_REACH, AnyProblems, OneFactorProblems, Problems
-from mvnorth.covariance import OneFactor
+from mvnorth._linalg.empty_boxes import empty_rows
+from mvnorth._problem import DRAW_REACH, Problems
+from mvnorth.covariance import Covariance
 
 _EPS = float(np.finfo(np.float64).eps)
+_NARROWEST = 2.0**-1000  # width in deviations whose products are still normal numbers
 
 
 def _precision(value: ArrayLike) -> float:
-    """Rounding unit of the numbers as they were given, single precision included."""
+    """Return the rounding unit of the numbers as they were given, single precision included."""
+    if type(value) is np.ndarray and value.dtype == np.float64:
+        return _EPS
     dtype = np.asarray(value).dtype
     return max(_EPS, float(np.finfo(dtype).eps)) if dtype.kind == "f" else _EPS
 
 
 def _batch_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
+    given = {shape for shape in shapes.values() if shape}
+    if len(given) < 2:
+        return given.pop() if given else ()
     try:
         return np.broadcast_shapes(*shapes.values())
     except ValueError:
@@ -29,175 +38,227 @@ def _batch_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
         raise ValueError(f"batch shapes do not broadcast: {got}") from None
 
 
-def _rows(array: np.ndarray, batch: tuple[int, ...], core: int) -> np.ndarray:
-    """``array`` with its batch axes broadcast and flattened to one; ``core`` axes are kept."""
-    shape = array.shape[array.ndim - core :]
-    if array.shape != batch + shape:
-        array = np.broadcast_to(array, batch + shape)
-    rows = array.reshape(math.prod(batch), *shape)
-    # Kernels are compiled for one memory layout: contiguous and not read-only.
-    return rows if rows.flags.carray else rows.copy()
+def _matrix_rows(matrix: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:
+    """Return (1, d, d) where all rows share the matrix, else (B, d, d)."""
+    if matrix.ndim == 2:
+        return as_rows(matrix, (), 2)
+    return as_rows(matrix, (1,) if math.prod(matrix.shape[:-2]) == 1 else batch, 2)
 
 
-def _factor_rows(factor: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:
-    """(1, d, d) where all rows share the factor, else (B, d, d)."""
-    if math.prod(factor.shape[:-2]) == 1:
-        batch = (1,)
-    return _rows(factor, batch, 2)
-
-
-def _scaled(
-    lower: np.ndarray,
-    upper: np.ndarray,
-    factor: np.ndarray,
-    rounding: np.ndarray,
-    singular: float,
-) -> Problems:
-    """Problems with rows of A near one: by powers of two, so that nothing is rounded."""
-    largest = np.max(np.abs(factor), axis=2)
-    _, power = np.frexp(largest)
-    with np.errstate(over="ignore"):  # a limit beyond the largest number is infinite
-        return Problems(
-            np.ldexp(lower, -power),
-            np.ldexp(upper, -power),
-            np.ldexp(factor, -power[:, :, None]),
-            rounding,
-            singular,
-            np.ldexp(1.0, power),
-        )
-
-
-def _one_factor_rows(
-    lower: ArrayLike, upper: np.ndarray, cov: OneFactor, rounding: ArrayLike, batch: tuple[int, ...]
-) -> OneFactorProblems:
-    """Boxes whose limits are rows already; c and v stay one row where they are the same for all."""
-    if math.prod(cov.c.shape[:-1]) == 1:
-        batch = (1,)
-    c, v = _rows(cov.c, batch, 1), _rows(cov.v, batch, 1)
-    errors = np.broadcast_to(np.asarray(rounding, dtype=np.float64), upper.shape[:1])
-    return OneFactorProblems(np.broadcast_to(lower, upper.shape), upper, c, v, errors)
-
-
-def orthant_problems(
-    m: ArrayLike, L: ArrayLike | OneFactor
-) -> tuple[Problems | OneFactorProblems, tuple[int, ...]]:
-    """Pr(t >= 0) for t ~ N(m, L L^T) as boxes, and the batch shape of the result."""
-    if isinstance(L, OneFactor):
-        on_host(L)
+def orthant_problems(m: ArrayLike, L: ArrayLike | Covariance) -> tuple[Problems, tuple[int, ...]]:
+    """Read Pr(t >= 0) for t ~ N(m, L L^T) as boxes; return them and the batch shape."""
+    if isinstance(L, Covariance):
         means = vector("m", m)
         if means.shape[-1] != L.d:
             raise ValueError(
-                f"m and L differ in dimension: m has {means.shape}, the OneFactor {L.c.shape}"
+                f"m and L differ in dimension: m has {means.shape}, L has {L.shape} "
+                f"({type(L).__name__})"
             )
-        batch = _batch_shape(m=means.shape[:-1], L=L.c.shape[:-1])
-        single = np.asarray(m).dtype in (np.float16, np.float32)
-        upper = _rows(means.astype(np.float32 if single else np.float64), batch, 1)
-        return _one_factor_rows(-np.inf, upper, L, 0.0, batch), batch
+        batch = _batch_shape(m=means.shape[:-1], L=L.shape[:-1])
+        return _structured_problems(means, L, batch, np.asarray(m).dtype), batch
     return factor_problems(m, L)
 
 
-def factor_problems(m: ArrayLike, L: ArrayLike) -> tuple[Problems, tuple[int, ...]]:
-    """Like ``orthant_problems``, for a factor given as a matrix."""
+def _structured_problems(
+    upper: np.ndarray,
+    cov: Covariance,
+    batch: tuple[int, ...],
+    dtype: np.dtype,
+) -> Problems:
+    """Make problems of upper limits alone."""
+    from mvnorth._cpu.read import NAN, SPLIT, read_limits
+
+    high = as_rows(upper, batch, 1).copy()
+    low, zero, rounding = np.empty_like(high), np.zeros(high.shape), np.empty(len(high))
+    low.fill(-np.inf)
+    bits = read_limits(low, high, zero, rounding)
+    if bits & NAN:
+        raise ValueError(f"m must not contain NaN (found {int(np.isnan(high).sum())})")
+    if dtype in (np.float16, np.float32):
+        high = high.astype(np.float32)
+    rows = cov.rows(batch)
+    one_block = _is_one_block(rows, low, high, bits & SPLIT)
+    return Problems(low, high, rows, rounding, sides=0, one_block=one_block)
+
+
+def _is_one_block(rows: CovarianceRows, low: np.ndarray, high: np.ndarray, split: int) -> bool:
+    """Return whether a plan need not look for blocks: a common factor takes infinite limits."""
+    if rows.given_one_factor() is None:
+        return False
+    return not split or not (low == high).any()
+
+
+def factor_problems(m: ArrayLike, L: ArrayLike) -> tuple[Problems[Dense], tuple[int, ...]]:
+    """Read orthants whose factor is given as a matrix."""
+    from mvnorth._cpu.read import SPLIT, WRONG, read_orthant
+
     means, factor = vector("m", m), square("L", L)
     d = means.shape[-1]
     if factor.shape[-1] != d:
         raise ValueError(f"m and L differ in dimension: m has {means.shape}, L has {factor.shape}")
-    if np.triu(factor, 1).any():
+    batch = _batch_shape(m=means.shape[:-1], L=factor.shape[:-2])
+    rows, matrices = as_rows(means, batch, 1), _matrix_rows(factor, batch)
+    upper, scaled = np.empty_like(rows), np.empty_like(matrices)
+    scale = np.empty((len(matrices), d))
+    bits = read_orthant(rows, matrices, upper, scaled, scale)
+    if bits & WRONG:
+        _complain_of_orthant(means, factor)
+    # Pr(m + L y >= 0) = Pr(L y <= m), since y is symmetric.
+    lower = np.empty_like(upper)
+    lower.fill(-np.inf)
+    covariance = Dense(scaled, 8 * d * _EPS, scale)
+    one_block = not bits & SPLIT
+    return Problems(lower, upper, covariance, np.zeros(len(upper)), 0, one_block), batch
+
+
+def _complain_of_orthant(m: np.ndarray, L: np.ndarray) -> None:
+    real_array("m", m, infinite=True)
+    real_array("L", L, infinite=False)
+    if np.triu(L, 1).any():
         raise ValueError(
             "L must be lower triangular, it has non-zero entries above the diagonal; "
             "for a covariance matrix use cdf, box_prob or sample_box, or take "
             "numpy.linalg.cholesky of it"
         )
-    diagonal = np.diagonal(factor, axis1=-2, axis2=-1)
-    if (diagonal < 0).any():
-        raise ValueError(f"L must have a diagonal >= 0, its smallest entry is {diagonal.min():g}")
-    batch = _batch_shape(m=means.shape[:-1], L=factor.shape[:-2])
-    upper = _rows(means, batch, 1)  # Pr(m + L y >= 0) = Pr(L y <= m), since y is symmetric
-    lower = np.full_like(upper, -np.inf)
-    rounding = np.zeros(len(upper))
-    return _scaled(lower, upper, _factor_rows(factor, batch), rounding, 8 * d * _EPS), batch
+    diagonal = np.diagonal(L, axis1=-2, axis2=-1)
+    raise ValueError(f"L must have a diagonal >= 0, its smallest entry is {diagonal.min():g}")
 
 
 def box_problems(
     lower: ArrayLike,
     upper: ArrayLike,
     mean: ArrayLike,
-    cov: ArrayLike | OneFactor,
+    cov: ArrayLike | Covariance,
     names: tuple[str, str] = ("lower", "upper"),
-) -> tuple[Problems | OneFactorProblems, tuple[int, ...]]:
-    """Pr(lower <= X <= upper) for X ~ N(mean, cov) as boxes, and the batch shape.
+) -> tuple[Problems, tuple[int, ...]]:
+    """Read Pr(lower <= X <= upper) for X ~ N(mean, cov); return problems and the batch shape.
 
     ``names`` are what the caller calls its limits.
     """
-    if isinstance(cov, OneFactor):
-        on_host(cov)
-    covariance = cov.c[..., None, :] if isinstance(cov, OneFactor) else square("cov", cov)
-    d = covariance.shape[-1]
-    given = cov.c.shape if isinstance(cov, OneFactor) else covariance.shape
-    limits = []
-    for name, value in zip((*names, "mean"), (lower, upper, mean), strict=True):
-        array = real_array(name, value, infinite=name != "mean")
-        if array.ndim == 0:
-            array = np.full(d, array)
-        if array.shape[-1] != d:
-            raise ValueError(
-                f"{name} must have shape (..., {d}) to go with cov {given}, got {array.shape}"
-            )
-        limits.append(array)
-    low, high, centre = limits
-    shapes = (low.shape[:-1], high.shape[:-1], centre.shape[:-1], covariance.shape[:-2])
-    batch = _batch_shape(**dict(zip((*names, "mean", "cov"), shapes, strict=True)))
-    low, high, centre = (_rows(array, batch, 1) for array in limits)
-    if (low > high).any():
-        row, column = np.argwhere(low > high)[0]
-        raise ValueError(
-            f"{names[0]} must not exceed {names[1]}: coordinate {column} has "
-            f"{names[0]} {low[row, column]:g} > {names[1]} {high[row, column]:g}"
-        )
-    # What centring rounds off counts against the width that is left.
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        low_centred, high_centred = low - centre, high - centre
-        width = high_centred - low_centred
-        size = np.maximum(np.abs(low_centred), np.abs(high_centred))
-        lost = np.divide(
-            _EPS * size, width, where=(low < high) & np.isfinite(width), out=np.zeros_like(low)
-        )
-    rounding = lost.sum(axis=1)
-    if isinstance(cov, OneFactor):
-        return _one_factor_rows(low_centred, high_centred, cov, rounding, batch), batch
-    precision = _precision(cov)
-    factor = _factor_rows(_covariance_factor(covariance, precision), batch)
+    from mvnorth._cpu.read import BOTH, LOWER, NEAR, SPLIT, WRONG, read_limits, scale_box
+
+    structured = isinstance(cov, Covariance)
+    matrix: Any = cov
+    covariance: Any = cov if structured else square("cov", matrix)
+    shape = covariance.shape
+    d = shape[-1]
+    limits = [
+        _limit(names[0], lower, d, shape),
+        _limit(names[1], upper, d, shape),
+        _limit("mean", mean, d, shape),
+    ]
+    batches = [array.shape[:-1] for array in limits]
+    batches.append(shape[:-1] if structured else shape[:-2])
+    batch: tuple[int, ...] = ()
+    if any(batches):
+        batch = _batch_shape(**dict(zip((*names, "mean", "cov"), batches, strict=True)))
+    given = [as_rows(array, batch, 1) for array in limits]
+    low, high, centre = given[0].copy(), given[1].copy(), given[2]  # limits are overwritten
+    rounding = np.empty(len(low))
+    bits = read_limits(low, high, centre, rounding)
+    if bits & WRONG:
+        _complain_of_limits(limits, batch, names)
+    sides = 2 if bits & BOTH else int(bool(bits & LOWER))
+    if structured:
+        rows = covariance.rows(batch)
+        if sides == 2:
+            rounding[_underflow(low, high, rows.deviations())] = np.inf
+        one_block = _is_one_block(rows, low, high, bits & SPLIT)
+        return Problems(low, high, rows, rounding, sides, one_block), batch
+    precision = _precision(matrix)
+    matrices = _matrix_rows(covariance, batch)
+    factor, deviation = _covariance_factor(matrices, precision)
     singular = math.sqrt(8 * d * precision)  # variances are known to rounding, not deviations
-    return _scaled(low_centred, high_centred, factor, rounding, singular), batch
+    scale = np.empty_like(deviation)
+    bits |= scale_box(factor, deviation, low, high, rounding, scale, singular)
+    dense = Dense(factor, singular, scale)
+    if bits & NEAR:
+        empty = empty_rows(
+            matrices, given[0], given[1], centre, _near_singular(factor, singular), singular**2
+        )
+        if empty.any():  # an empty interval stands for the empty set
+            low[empty], high[empty], rounding[empty] = 0.0, 0.0, 0.0
+            bits |= SPLIT
+    return Problems(low, high, dense, rounding, sides, not bits & SPLIT), batch
 
 
-def _covariance_factor(cov: np.ndarray, precision: float) -> np.ndarray:
-    """A with cov = A A^T: Cholesky's where it exists, else from eigenvectors."""
-    variance = np.diagonal(cov, axis1=-2, axis2=-1)
-    if (variance < 0).any():
-        raise ValueError(f"cov must have a diagonal >= 0, its smallest entry is {variance.min():g}")
-    deviation = np.sqrt(variance)
-    scale = np.where(deviation > 0, deviation, 1.0)
-    corr = cov / scale[..., :, None] / scale[..., None, :]
-    asymmetry = float(np.max(np.abs(corr - np.swapaxes(corr, -1, -2)), initial=0.0))
+def _limit(name: str, value: ArrayLike, d: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Return limits or means (..., d); a number stands for all coordinates."""
+    array = numbers(name, value)
+    if array.ndim == 0:
+        whole = np.empty(d)
+        whole.fill(array)
+        return whole
+    if array.shape[-1] != d:
+        raise ValueError(
+            f"{name} must have shape (..., {d}) to go with cov {shape}, got {array.shape}"
+        )
+    return array
+
+
+def _underflow(lower: np.ndarray, upper: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    """Return rows with an interval too narrow for double precision, (B,)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        narrow = (upper - lower) / deviation < _NARROWEST
+    return np.asarray(((lower < upper) & narrow).any(axis=1))
+
+
+def _near_singular(factor: np.ndarray, singular: float) -> np.ndarray:
+    """Return factors that are not triangular, or close to singular, (N,)."""
+    own = np.abs(np.diagonal(factor, axis1=1, axis2=2))
+    deviation = np.sqrt(np.einsum("bij,bij->bi", factor, factor))
+    near = (own <= singular * deviation).any(axis=1)
+    return np.asarray(near | np.triu(factor, 1).any(axis=(1, 2)))
+
+
+def _complain_of_limits(
+    limits: list[np.ndarray], batch: tuple[int, ...], names: tuple[str, str]
+) -> None:
+    for name, array in zip((*names, "mean"), limits, strict=True):
+        real_array(name, array, infinite=name != "mean")
+    low, high = as_rows(limits[0], batch, 1), as_rows(limits[1], batch, 1)
+    row, column = np.argwhere(low > high)[0]
+    raise ValueError(
+        f"{names[0]} must not exceed {names[1]}: coordinate {column} has "
+        f"{names[0]} {low[row, column]:g} > {names[1]} {high[row, column]:g}"
+    )
+
+
+def _covariance_factor(cov: np.ndarray, precision: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return a factor of the correlations (N, d, d), and the deviations (N, d).
+
+    The factor is Cholesky's where it exists, else it is made from eigenvectors.
+    """
+    from mvnorth._cpu.read import INDEFINITE, SMALL, WRONG, read_covariance
+
+    deviation, corr = np.empty(cov.shape[:2]), np.empty_like(cov)
+    failed = np.zeros(len(cov), dtype=bool)
+    bits, asymmetry = read_covariance(cov, deviation, corr, failed)
+    if bits & WRONG:
+        real_array("cov", cov, infinite=False)
+        smallest = np.diagonal(cov, axis1=-2, axis2=-1).min()
+        raise ValueError(f"cov must have a diagonal >= 0, its smallest entry is {smallest:g}")
     if asymmetry > max(1e-8, 8 * precision):
         raise ValueError(
             f"cov must be symmetric, it differs from its transpose by {asymmetry:.1e} "
             "in units of the standard deviations"
         )
+    if corr.shape[1] <= SMALL:
+        for b in np.flatnonzero(failed) if bits & INDEFINITE else ():
+            scale = np.where(deviation[b] > 0.0, deviation[b], 1.0)
+            corr[b] = _semidefinite_factor(cov[b] / scale[:, None] / scale, precision)
+        return corr, deviation
     try:
         factor = np.linalg.cholesky(corr)
     except np.linalg.LinAlgError:
-        matrices = corr.reshape(-1, *corr.shape[-2:])
-        factor = np.stack([_semidefinite_factor(matrix, precision) for matrix in matrices])
-        factor = factor.reshape(corr.shape)
-    return factor * deviation[..., :, None]
+        factor = np.stack([_semidefinite_factor(matrix, precision) for matrix in corr])
+    return factor, deviation
 
 
 def _semidefinite_factor(corr: np.ndarray, precision: float) -> np.ndarray:
-    """A with corr = A A^T: Cholesky's, or from eigenvectors where that does not exist.
+    """Return A with corr = A A^T: the Cholesky factor, or one from eigenvectors if there is none.
 
-    Block by block, so that independence stays visible.
+    Each block is factorised by itself, so that independence stays visible.
     """
     try:
         return np.linalg.cholesky(corr)
@@ -218,49 +279,40 @@ def _semidefinite_factor(corr: np.ndarray, precision: float) -> np.ndarray:
 def scipy_arguments(
     x: ArrayLike,
     mean: ArrayLike | None,
-    cov: ArrayLike | OneFactor,
+    cov: ArrayLike | Covariance,
     lower_limit: ArrayLike | None,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | OneFactor, np.ndarray]:
-    """x, mean, cov and lower limit as ``scipy.stats.multivariate_normal.cdf`` reads them.
+) -> tuple[np.ndarray, ArrayLike, np.ndarray | Covariance, ArrayLike]:
+    """Return x, mean, cov and lower limit as ``scipy.stats.multivariate_normal.cdf`` reads them.
 
     A number for ``cov`` means that multiple of the identity, a vector a diagonal; the dimension
     comes from ``mean``, else from ``cov``; in one dimension a vector ``x`` is a batch.
     """
-    covariance = cov if isinstance(cov, OneFactor) else real_array("cov", cov, infinite=False)
-    if mean is None:
-        if isinstance(covariance, OneFactor):
-            d = covariance.d
-        else:
-            d = covariance.shape[-1] if covariance.ndim else 1
-        means = np.zeros(d)
-    else:
-        means = np.atleast_1d(real_array("mean", mean, infinite=False))
-        d = means.shape[-1]
-    if not isinstance(covariance, OneFactor) and covariance.ndim < 2:
+    covariance: Any = cov if isinstance(cov, Covariance) else numbers("cov", cov)
+    shape = covariance.shape or (1,)
+    means: ArrayLike = 0.0 if mean is None else np.atleast_1d(numbers("mean", mean))
+    d = shape[-1] if mean is None else np.shape(means)[-1]
+    if not isinstance(cov, Covariance) and covariance.ndim < 2:
         covariance = covariance * np.eye(d) if covariance.ndim == 0 else np.diag(covariance)
 
     def points(name: str, value: ArrayLike) -> np.ndarray:
-        array = real_array(name, value, infinite=True)
+        array = numbers(name, value)
         if d == 1 and (array.ndim == 0 or array.shape[-1] != 1 or array.ndim == 1):
             return array[..., None]
         return array
 
-    low = np.asarray(-np.inf) if lower_limit is None else points("lower_limit", lower_limit)
+    low = -np.inf if lower_limit is None else points("lower_limit", lower_limit)
     return points("x", x), means, covariance, low
 
 
-def differentiable(problems: Problems | OneFactorProblems) -> None:
-    """Orthants whose derivatives exist: no mean is -inf."""
+def differentiable(problems: Problems) -> None:
+    """Raise if a mean is -inf, where derivatives do not exist."""
     if (problems.upper == -np.inf).any():
         raise ValueError("m must be > -inf for derivatives: with -inf the probability is zero")
 
 
-def within_reach(problems: Problems | OneFactorProblems) -> None:
-    """Limits between which there is something to be drawn in double precision."""
-    if isinstance(problems, OneFactorProblems):
-        deviation = np.hypot(np.sqrt(problems.c), problems.v)
-    else:
-        deviation = np.sqrt(np.sum(problems.factor**2, axis=2))
+def within_reach(problems: Problems) -> None:
+    """Raise if limits are too far from the mean for draws in double precision."""
+    deviation = problems.covariance.deviations()
     farthest = np.maximum(-problems.upper, problems.lower)
     beyond = (farthest > DRAW_REACH * deviation) & (deviation > 0.0)
     if beyond.any():
@@ -272,47 +324,66 @@ def within_reach(problems: Problems | OneFactorProblems) -> None:
 
 
 def like_rows(name: str, value: ArrayLike, batch: tuple[int, ...], d: int) -> np.ndarray:
-    """A vector for every row of a batch, (B, d)."""
-    array = vector(name, value, infinite=False)
+    """Return a vector for every row of a batch, (B, d)."""
+    array = real_array(name, vector(name, value), infinite=False)
     try:
-        return _rows(np.broadcast_to(array, (*batch, d)), batch, 1)
+        return as_rows(np.broadcast_to(array, (*batch, d)), batch, 1)
     except ValueError:
         raise ValueError(
             f"{name} must have shape (..., {d}) to go with a batch {batch}, got {array.shape}"
         ) from None
 
 
-def device(name: Any, problems: AnyProblems, *given: Any) -> Device | None:
-    """The device asked for; single precision is for problems whose input all is.
+def device(name: Any, problems: Problems, *given: Any) -> Device | None:
+    """Return the device asked for; single precision is for problems whose input all is.
 
     With one common factor the limits decide, since c and v are in double precision always.
     """
-    decides = (problems.upper,) if isinstance(problems, OneFactorProblems) else given
+    if name is None:
+        return None
+    decides = given if problems.covariance.given_one_factor() is None else (problems.upper,)
     return choose(name, *decides)
 
 
 def deviations(sigma: ArrayLike) -> np.ndarray:
-    array = real_array("sigma", sigma, infinite=False)
-    if (array > 1e300).any():
-        raise ValueError("sigma must not exceed 1e300 in size")
-    if (array < 0).any():
+    """Return standard deviations >= 0 and at most 1e300."""
+    array = numbers("sigma", sigma)
+    if array.size and not (array.min() >= 0.0 and array.max() <= 1e300):  # NaN included
+        real_array("sigma", array, infinite=False)
+        if (array > 1e300).any():
+            raise ValueError("sigma must not exceed 1e300 in size")
         raise ValueError(f"sigma must be >= 0, its smallest entry is {array.min():g}")
     return array
+
+
+def _means(mu: ArrayLike) -> np.ndarray:
+    """Return means of scores, at most 1e300 in size or -inf."""
+    means = numbers("mu", mu)
+    if means.ndim == 0 or means.shape[-1] == 0:
+        raise ValueError(f"mu must have shape (..., C) with C >= 1, got {means.shape}")
+    if means.size and not (means.min() >= -1e300 and means.max() <= 1e300):  # NaN included
+        real_array("mu", means, infinite=True)
+        if (means == np.inf).any():
+            raise ValueError(
+                "mu must be below infinity (minus infinity is a class that never wins)"
+            )
+        if (np.abs(means[np.isfinite(means)]) > 1e300).any():
+            raise ValueError("mu must not exceed 1e300 in size")
+        if (means == -np.inf).all(axis=-1).any():
+            raise ValueError("mu must not be minus infinity for all classes of a row")
+    return means
 
 
 def scores(
     mu: ArrayLike, sigma: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray, tuple[int, ...], np.dtype]:
-    """Means (B, C), deviations (1 or B, C), and shape and precision of the result."""
+    """Return means (B, C), deviations (1 or B, C), and shape and precision of the result."""
     given = np.asarray(mu).dtype
-    means = real_array("mu", mu, infinite=True)
-    spread = deviations(sigma)
-    if means.ndim == 0 or means.shape[-1] == 0:
-        raise ValueError(f"mu must have shape (..., C) with C >= 1, got {means.shape}")
-    if (means == np.inf).any():
-        raise ValueError("mu must be below infinity (minus infinity is a class that never wins)")
-    if (np.abs(means[np.isfinite(means)]) > 1e300).any():
-        raise ValueError("mu must not exceed 1e300 in size")
+    means, spread = _means(mu), deviations(sigma)
+    if means.ndim == 1 and spread.ndim == 0:
+        rows, shared = as_rows(means, (), 1), np.empty((1, means.size))
+        shared.fill(spread)
+        return rows, shared, means.shape, _score_precision(given)
     try:
         shape = np.broadcast_shapes(means.shape, spread.shape)
     except ValueError:
@@ -320,13 +391,13 @@ def scores(
             f"mu {means.shape} and sigma {spread.shape} do not broadcast; sigma is a number, "
             "(C,) per class, (..., 1) per row or (..., C)"
         ) from None
-    nowhere = (means == -np.inf).all(axis=-1)
-    if nowhere.any():
-        raise ValueError("mu must not be minus infinity for all classes of a row")
     classes = shape[-1]
-    rows = _rows(np.broadcast_to(means, shape), shape[:-1], 1)
+    rows = as_rows(np.broadcast_to(means, shape), shape[:-1], 1)
     batch = (1,) if math.prod(spread.shape[:-1]) == 1 else shape[:-1]
     core = np.broadcast_to(spread, (*spread.shape[:-1], classes))
-    shared = _rows(core.reshape(-1, classes) if batch == (1,) else core, batch, 1)
-    single = given.kind == "f" and given.itemsize <= 4
-    return rows, shared, shape, np.dtype(np.float32 if single else np.float64)
+    shared = as_rows(core.reshape(-1, classes) if batch == (1,) else core, batch, 1)
+    return rows, shared, shape, _score_precision(given)
+
+
+def _score_precision(dtype: np.dtype) -> np.dtype:
+    return np.dtype(np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64)

@@ -1,4 +1,4 @@
-"""Where kernels run: the CPU, or a CUDA device, which is not touched until it is asked for."""
+"""Choose where kernels run: the CPU, or a CUDA device, which is not used until asked for."""
 
 import importlib.metadata
 import importlib.util
@@ -29,7 +29,7 @@ class Device:
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """What ``device_info`` found.
+    """A CUDA device, or the reason why there is none.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class DeviceInfo:
 
 
 def device_info() -> DeviceInfo:
-    """Whether there is a CUDA device for ``device="cuda"``, which one, or what is missing.
+    """Return which CUDA device ``device="cuda"`` would use, or what is missing.
 
     Returns
     -------
@@ -123,19 +123,19 @@ def _no_device(reason: Any) -> str:
 
 
 def on_device(a: Any) -> bool:
-    """Whether an array lives on a GPU."""
+    """Return whether an array lives on a GPU."""
     return hasattr(a, "__cuda_array_interface__") or hasattr(a, "__cuda_ndarray__")
 
 
 def named(device: Any) -> str | None:
-    """What a user calls a device: "cpu", "cuda", or None to let the input decide."""
+    """Return ``device`` if it is "cpu", "cuda", or None to let the input decide; else raise."""
     if device is not None and not (isinstance(device, str) and device in ("cpu", "cuda")):
         raise ValueError(f"device must be 'cpu' or 'cuda', or None to choose, got {device!r}")
     return device
 
 
 def choose(device: Any, *given: Any) -> Device | None:
-    """The device asked for; None for the CPU.
+    """Return the device asked for; None for the CPU.
 
     ``device`` is a name, or a Device whose stream is kept. ``given`` are the arguments that decide
     the precision: single if all their arrays are.
@@ -154,21 +154,21 @@ def choose(device: Any, *given: Any) -> Device | None:
 
 @cache
 def require() -> None:
-    """Raise if there is no device; once there is one it is not looked for again."""
+    """Raise if there is no device; a device that was found is not searched for again."""
     info = device_info()
     if not info.available:
         raise RuntimeError(f"device='cuda' is not available: {info.missing}")
 
 
 def ordinal(a: Any) -> int | None:
-    """Number of the device on which an array lives, where it says so, as torch's and CuPy's do."""
+    """Return the number of the device of an array if it has one, as in torch and CuPy."""
     device = getattr(a, "device", None)
     numbers = (getattr(device, name, None) for name in ("index", "id"))
     return next((number for number in numbers if isinstance(number, int)), None)
 
 
 def stream_of(a: Any) -> int:
-    """Address of the stream on which the caller works with an array; 0 is the default one.
+    """Return the address of the stream on which the caller uses an array; 0 is the default one.
 
     The array interface has it from version 3 on, as CuPy and numba write it; torch's has not, but
     its current stream is known.

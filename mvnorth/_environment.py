@@ -1,4 +1,4 @@
-"""What computes: versions, threads, devices, and where compiled kernels are kept."""
+"""Report versions, threads, devices, and the folders in which compiled kernels are kept."""
 
 import dataclasses
 import importlib.metadata
@@ -13,7 +13,7 @@ _PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "numba-cuda", "torch")
 
 
 def environment() -> dict[str, Any]:
-    """Versions, threads, the CUDA device and the cache of kernels, as plain values."""
+    """Return versions, threads, the CUDA device and the cache of kernels, as plain values."""
     given = os.environ.get("MVNORTH_NUM_THREADS", "")
     threads = mvnorth.get_num_threads()
     return {
@@ -38,17 +38,20 @@ def _version(package: str) -> str | None:
 
 def _cache() -> dict[str, Any]:
     """Folders in which numba keeps kernels, and how many compiled ones are there and up to date."""
+    from mvnorth._compile import is_current
     from mvnorth._cpu.argmax import argmax
     from mvnorth._linalg.reorder import reorder
 
     folders, compiled, size = [], 0, 0
     for kernel in (argmax, reorder):
+        if kernel.stats.cache_path is None:
+            continue
         folder = Path(kernel.stats.cache_path)
         sources = Path(kernel.py_func.__code__.co_filename).parent
         folders.append(str(folder))
         for index in folder.glob("*.nbi"):  # "module.function-line.py311.nbi"
             source = sources / f"{index.name.partition('.')[0]}.py"
-            if source.exists() and index.stat().st_mtime >= source.stat().st_mtime:
+            if is_current(index, source):
                 compiled += 1
                 stem = index.name.removesuffix(".nbi")
                 size += sum(code.stat().st_size for code in folder.glob(f"{stem}.*.nbc"))

@@ -8,7 +8,7 @@ from mvnorth._read_numbers import InputError, Table
 def box_arguments(
     mean: Table, cov: Table, lower: Table | None, upper: Table | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """lower, upper, mean and cov for ``mvnorth.box``; without limits those of the orthant X >= 0.
+    """Return lower, upper, mean and cov of ``mvnorth.box``; without limits the orthant X >= 0.
 
     A vector may stand in a row or in a column; several rows are a batch.
     """
@@ -29,7 +29,7 @@ def box_arguments(
 
 
 def score_arguments(scores: Table, sigma: Table) -> tuple[np.ndarray, np.ndarray]:
-    """mu and sigma for ``mvnorth.prob_argmax``; a single column is one row of scores."""
+    """Return mu and sigma of ``mvnorth.prob_argmax``; a single column is one row of scores."""
     mu, deviations = scores.values, sigma.values
     for table in (scores, sigma):
         if table.values.ndim > 2:
@@ -59,7 +59,7 @@ def _covariance(table: Table) -> np.ndarray:
 
 
 def _vectors(table: Table, d: int, cov: Table) -> np.ndarray:
-    """A number (), a vector (d,) or a batch (B, d)."""
+    """Return a number (), a vector (d,) or a batch (B, d)."""
     values = table.values
     if values.size == 1:
         return values.reshape(())

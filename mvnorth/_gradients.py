@@ -7,30 +7,25 @@ from numpy.typing import ArrayLike
 
 from mvnorth import _arguments, _checks
 from mvnorth._device import Device
-from mvnorth._differentiate import METHODS, differentiate
-from mvnorth._docstrings import document
-from mvnorth._problem import MAX_POINTS, AnyProblems, Budget, Slopes, Tolerance
+from mvnorth._docstrings import document, method_parameter
+from mvnorth._estimate import Derivatives
+from mvnorth._methods import METHODS, derivative_methods
+from mvnorth._problem import MAX_POINTS, Problems, Request, Tolerance
 from mvnorth._resident import follows_input
 from mvnorth._result import OrthantGradient, wrap, wrap_gradient
+from mvnorth._solve import differentiate
 from mvnorth.covariance import OneFactor
 
-_PARAMETERS = """n : int, optional
+_AUTO = """computes the probability as ``orthant`` does, and derivatives by the same method:
+exactly with a common factor, for up to three dependent coordinates and along a Markov chain, and
+for the rest as those of the tilted estimate, the tilt held. See docs/derivatives.md."""
+
+_PARAMETERS = f"""n : int, optional
         Number of integration points in all, for the methods that sample, rounded down to what the
         point set takes (by 11 % at most); with "conditional" as many for each of its
         probabilities. Without it points are added until the *probability* meets its tolerance, up
         to 2**20.
-    method : {"auto", "closed_form", "conditional", "markov", "pathwise", "pinned", "quadrature", \
-"tilting"}
-        "auto" computes the probability as ``orthant`` does, and the derivatives by the method
-        that does: exactly with a common factor, for up to three dependent coordinates and along a
-        Markov chain, and for the rest as those of the tilted estimate, the tilt held. The others
-        force one method: "pathwise" is the exact derivative of the estimate that
-        ``method="genz"`` of ``orthant`` gives, with a ``OneFactor`` except in "cov" and where a
-        coordinate has two limits; "conditional" takes the density of each coordinate at its
-        limits times the probability of the others given that, up to 2d problems of d - 1
-        coordinates, each by ``method="auto"`` (for a covariance also all pairs); "pinned" is the
-        same integral by Genz's method without new factors, in limits and means only. See
-        docs/derivatives.md.
+    {method_parameter(derivative_methods(), _AUTO)}
     log : bool
         Derivatives of the logarithm of the probability instead of the probability.
     rtol, atol : float, optional
@@ -39,7 +34,7 @@ _PARAMETERS = """n : int, optional
     seed : int
         Seed of the random shifts. The same input and seed give the same bits, whatever the
         number of threads and however a batch is cut.
-    device : {"cpu", "cuda"}, optional
+    device : {{"cpu", "cuda"}}, optional
         Where to sample, and to integrate over a common factor, as in ``orthant``."""
 
 
@@ -89,11 +84,11 @@ def orthant_grad(
     """
     problems, shape = _checks.orthant_problems(m, L)
     _checks.differentiable(problems)
-    own = ("c", "v", "cov") if isinstance(L, OneFactor) else ("L", "cov")
-    names = _arguments.subset("wrt", wrt, ("m", *own))
+    parameters = ("L" if name == "factor" else name for name in problems.covariance.parameters)
+    names = _arguments.subset("wrt", wrt, ("m", *parameters, "cov"))
     points = _arguments.points_count(n)
     tolerance = _arguments.tolerance(rtol, atol, points)
-    chosen = {name: "upper" if name == "m" else name for name in names}
+    chosen = {name: {"m": "upper", "L": "factor"}.get(name, name) for name in names}
     return _gradient(
         problems,
         shape,
@@ -153,7 +148,7 @@ def box_grad(
     array([0.328728, 0.328728])
     """
     problems, shape = _checks.box_problems(lower, upper, mean, cov)
-    names = _arguments.subset("wrt", wrt, _box_names(cov, "lower", "upper"))
+    names = _arguments.subset("wrt", wrt, _box_names(problems, "lower", "upper"))
     points = _arguments.points_count(n)
     tolerance = _arguments.tolerance(rtol, atol, points)
     chosen = {name: name for name in names}
@@ -218,7 +213,7 @@ def cdf_grad(
     upper, means, covariance, lower = _checks.scipy_arguments(x, mean, cov, lower_limit)
     limits = ("lower_limit", "x")
     problems, shape = _checks.box_problems(lower, upper, means, covariance, limits)
-    names = _arguments.subset("wrt", wrt, _box_names(cov, *limits))
+    names = _arguments.subset("wrt", wrt, _box_names(problems, *limits))
     most = _arguments.points_count(maxpts, "maxpts") or MAX_POINTS
     tolerance = _arguments.tolerance(releps, abseps, None, ("releps", "abseps"))
     chosen = {name: {"lower_limit": "lower", "x": "upper"}.get(name, name) for name in names}
@@ -237,12 +232,13 @@ def cdf_grad(
     return replace(result, of_cdf=True)
 
 
-def _box_names(cov: ArrayLike | OneFactor, lower: str, upper: str) -> tuple[str, ...]:
-    return (lower, upper, "mean", "cov", *(("c", "v") if isinstance(cov, OneFactor) else ()))
+def _box_names(problems: Problems, lower: str, upper: str) -> tuple[str, ...]:
+    parameters = (name for name in problems.covariance.parameters if name != "factor")
+    return (lower, upper, "mean", "cov", *parameters)
 
 
 def _gradient(
-    problems: AnyProblems,
+    problems: Problems,
     shape: tuple[int, ...],
     names: dict[str, str],
     n: int | None,
@@ -253,21 +249,22 @@ def _gradient(
     log: bool,
     device: Device | None,
 ) -> OrthantGradient:
-    """``names`` are the user's, with "lower", "upper", "mean", "cov", "L", "c" or "v" for each."""
-    way = _arguments.method_name(method, METHODS)
+    """``names`` are the user's names of derivatives, with the name of each in ``Derivatives``."""
+    chosen = _arguments.method_name(method, derivative_methods)
     start = _arguments.whole_number("seed", seed, at_least=0)
-    budget = Budget(n, most, tolerance or Tolerance(_arguments.DEFAULT_RTOL, 0.0), device)
-    if way == "pinned" and not {*names.values()} <= {"lower", "upper", "mean"}:
+    target = tolerance or Tolerance(_arguments.DEFAULT_RTOL, 0.0)
+    request = Request(target, n, most, start, device, wrt=tuple(names.values()))
+    if chosen != "auto" and METHODS[chosen].limits_only and request.in_covariance:
         raise ValueError(
-            f"method='pinned' differentiates in limits and means only, got wrt={tuple(names)!r}; "
+            f"method={chosen!r} differentiates in limits and means only, got wrt={tuple(names)!r}; "
             "use 'auto', 'pathwise' or 'conditional'"
         )
-    estimate, methods = differentiate(problems, budget, way, start, tuple(names.values()))
+    estimate, methods = differentiate(problems, request, chosen)
     result = wrap(estimate, methods, tolerance, shape, problems.upper.dtype)
-    assert estimate.slopes is not None
-    found = estimate.slopes
-    slopes = Slopes(
-        {name: found.value[column] for name, column in names.items()},
-        {name: found.error[column] for name, column in names.items()},
+    assert estimate.derivatives is not None
+    value, error = estimate.derivatives.value, estimate.derivatives.error
+    derivatives = Derivatives(
+        {name: value[column] for name, column in names.items()},
+        {name: error[column] for name, column in names.items()},
     )
-    return wrap_gradient(result, slopes, log)
+    return wrap_gradient(result, derivatives, log)

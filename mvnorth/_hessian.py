@@ -6,29 +6,29 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mvnorth import _checks
-from mvnorth._problem import OneFactorProblems
-from mvnorth._run import with_one_factor
+from mvnorth._covariance.one_factor import OneFactorRows
+from mvnorth._problem import Problems
 from mvnorth.covariance import OneFactor
 
 
 def _one_factor_problems(
     m: ArrayLike, L: ArrayLike | OneFactor
-) -> tuple[OneFactorProblems, tuple[int, ...]]:
+) -> tuple[Problems, tuple[int, ...]]:
     problems, shape = _checks.orthant_problems(m, L)
     _checks.differentiable(problems)
-    if not isinstance(problems, OneFactorProblems):
-        rows, found = with_one_factor(problems)
-        if found is None or not rows.all():
+    if problems.covariance.given_one_factor() is None:
+        form = problems.covariance.one_factor()
+        if form is None or not np.isfinite(form.error).all():
             raise ValueError(
                 "second derivatives need a covariance diag(c) + v v^T: give a OneFactor(c, v), or "
                 "a factor L of such a matrix in which no c is close to zero, and of v all or none; "
                 "for others grad_cov of orthant_grad is half the matrix of second derivatives"
             )
         # The rows of L were scaled; undo that, so that derivatives are those in m.
-        scale = problems.scale
-        problems = OneFactorProblems(
-            found.lower, found.upper * scale, found.c * scale**2, found.v * scale, found.rounding
-        )
+        scale = problems.covariance.unit
+        covariance = OneFactorRows(form.c * scale**2, form.v * scale)
+        rounding = np.broadcast_to(form.error, problems.size)
+        problems = Problems(problems.lower, problems.upper * scale, covariance, rounding, sides=0)
     return problems, shape
 
 
@@ -65,21 +65,20 @@ def orthant_hessian(
     array([[-0.045944,  0.091888],
            [ 0.091888, -0.045944]])
     """
-    from mvnorth._derivatives import one_factor
-    from mvnorth._methods import quadrature
+    from mvnorth._methods import one_factor_rule, quadrature
 
     problems, shape = _one_factor_problems(m, L)
     problems = problems.double()
     if vector is None:
-        product = one_factor.hessian(problems)
+        product = quadrature.hessian(problems)
     else:
         vectors = _checks.like_rows("vector", vector, shape, problems.d)
-        product = quadrature.hessian_products(problems, vectors)
+        product = one_factor_rule.hessian_products(problems, vectors)
     if not log:
-        found = quadrature.derivatives(problems, ("m",))
-        assert found.slopes is not None
-        gradient = found.slopes.value["m"]
-        prob = np.exp(found.log_prob)
+        estimate = one_factor_rule.derivatives(problems, ("m",))
+        assert estimate.derivatives is not None
+        gradient = estimate.derivatives.value["m"]
+        prob = np.exp(estimate.log_prob)
         if vector is None:
             product += gradient[:, :, None] * gradient[:, None, :]
             product *= prob[:, None, None]

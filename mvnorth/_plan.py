@@ -1,10 +1,9 @@
-"""Which method suits which part of a problem.
+"""The plan: which rows and blocks of coordinates go to which methods, in which order.
 
-Coordinates without limits, or without variance, drop out.  What is left falls apart into blocks
-of coordinates that are independent of each other.  A block of one or two has a closed form; one
-with a single common factor is integrated over that; any other block of three has a closed form; a
-Markov chain is integrated link by link; and what is then left, or too close to singular, is
-integrated by Genz's method in tilted variables.
+Coordinates without limits, or without variance, drop out.  The others fall apart into blocks that
+are independent of each other.  For each block the plan has the methods that apply, the preferred
+one first; the next one is for rows that the one before could not solve to the tolerance, and is
+asked whether it applies only then.
 """
 
 from collections.abc import Iterator
@@ -13,93 +12,160 @@ from dataclasses import dataclass
 import numpy as np
 
 from mvnorth._linalg.blocks import connected_blocks
-from mvnorth._problem import OneFactorProblems, Problems
+from mvnorth._methods import METHODS, in_order
+from mvnorth._problem import Problems
 
-METHODS = ("auto", "closed_form", "genz", "markov", "quadrature", "tilting")
-# "pathwise" and "pinned" are "genz" with derivatives.
-SAMPLING = ("genz", "pathwise", "pinned", "tilting")
-CLOSED_FORM_MAX = 3
+_NEVER_SAMPLED = 3  # coordinates for which there are closed forms
 
 
-def may_be_sampled(d: int, method: str) -> bool:
-    """Whether random points may be spent on a block of d coordinates from the start."""
-    return method in SAMPLING or (method == "auto" and d > CLOSED_FORM_MAX)
+@dataclass(eq=False)  # a frozen one takes three times as long to make
+class Block:
+    """Coordinates that are independent of all others, for some rows.
 
-
-def attempts(d: int, method: str, factored: bool) -> tuple[str, ...]:
-    """Methods for a block of d coordinates: the next for what the one before left open.
-
-    ``factored`` says that the covariance is given as diag(c) + v v^T.
+    Attributes
+    ----------
+    coordinates : which ones, or None for all
+    problems : the marginal problems of these rows and coordinates
+    method : the one that was asked for, or "auto"
     """
-    if method == "closed_form" and d > CLOSED_FORM_MAX:
-        raise ValueError(
-            f"method='closed_form' takes blocks of at most {CLOSED_FORM_MAX} dependent "
-            f"coordinates, got {d}; use method='auto' or 'tilting'"
-        )
-    if method != "auto":
-        return (method,)
-    if d > CLOSED_FORM_MAX:
-        return ("quadrature", "tilting") if factored else ("quadrature", "markov", "tilting")
-    if factored or d == CLOSED_FORM_MAX:
-        return ("quadrature", "closed_form", "tilting")
-    return ("closed_form", "quadrature", "tilting")
+
+    coordinates: np.ndarray | None
+    problems: Problems
+    method: str
+
+    def methods(self) -> Iterator[str]:
+        """Yield the methods to try, in this order."""
+        return in_order(self.problems) if self.method == "auto" else iter((self.method,))
+
+    @property
+    def may_sample(self) -> bool:
+        """True if the first method may spend random points on this block."""
+        samples = self.method == "auto" or METHODS[self.method].samples
+        return samples and self.problems.d > _NEVER_SAMPLED
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)  # a frozen one takes three times as long to make
 class Piece:
-    """Rows of a batch that fall apart in the same way: ``blocks`` of coordinates.
+    """Rows of a batch (None for all) that fall apart in the same way."""
 
-    ``same_zeros`` says that all rows have the zeros of A in the same places.
+    rows: np.ndarray | None
+    blocks: tuple[Block, ...]
+
+
+@dataclass(eq=False)  # a frozen one takes three times as long to make
+class Plan:
+    """A computation, decided before anything is computed.
+
+    Attributes
+    ----------
+    impossible : (B,) rows whose probability is exactly 0, or None if there are none
+    pieces : the other rows
     """
 
-    rows: np.ndarray
-    blocks: tuple[np.ndarray, ...]
-    same_zeros: bool
+    impossible: np.ndarray | None
+    pieces: tuple[Piece, ...]
+
+    @property
+    def single(self) -> Block | None:
+        """The only block, if it has all rows and coordinates; else None."""
+        if self.impossible is None and len(self.pieces) == 1:
+            piece = self.pieces[0]
+            if (
+                piece.rows is None
+                and len(piece.blocks) == 1
+                and piece.blocks[0].coordinates is None
+            ):
+                return piece.blocks[0]
+        return None
 
 
-def impossible(problems: Problems | OneFactorProblems) -> np.ndarray:
-    """Rows whose probability is exactly 0: an empty interval, or a constant outside its limits."""
+def make_plan(problems: Problems, method: str) -> Plan:
+    """Plan the computation of ``problems`` by ``method``; raise where it does not apply."""
+    if problems.size == 0:
+        return Plan(None, ())
+    if problems.one_block:
+        return Plan(None, (Piece(None, (make_block(None, problems, method),)),))
+    never = find_impossible(problems)
+    if not never.any():
+        return Plan(None, tuple(_pieces(problems, None, method)))
+    rest = np.flatnonzero(~never)
+    pieces = _pieces(problems.take(rest), rest, method) if rest.size else ()
+    return Plan(never, tuple(pieces))
+
+
+def find_impossible(problems: Problems) -> np.ndarray:
+    """Return rows whose probability is exactly 0, (B,).
+
+    These have an empty interval, or a constant outside its limits.
+    """
     empty = problems.lower == problems.upper  # includes both limits at the same infinity
-    if isinstance(problems, OneFactorProblems):
+    constant = problems.covariance.constant()
+    if not constant.any():
         return np.asarray(empty.any(axis=1))
-    constant = ~problems.factor.any(axis=2)
     outside = (problems.lower > 0) | (problems.upper < 0)
     return np.asarray(np.where(constant, outside, empty).any(axis=1))
 
 
-def pieces(problems: Problems, split: bool) -> Iterator[Piece]:
-    """Cut a batch into pieces; without ``split`` each piece is one block."""
+def make_block(coordinates: np.ndarray | None, problems: Problems, method: str) -> Block:
+    """Return a block; raise if a method that was asked for does not apply."""
+    if method != "auto" and METHODS[method].preference(problems) is None:
+        size = "" if METHODS[method].structured else f"it has {problems.d} coordinates"
+        raise NotApplicable(method, size)
+    return Block(coordinates, problems, method)
+
+
+class NotApplicable(ValueError):
+    """A method that was asked for by name does not apply."""
+
+    def __init__(self, method: str, reason: str = "") -> None:
+        others = " or ".join(f"{name!r}" for name in ("auto", "tilting") if name != method)
+        detail = f" ({reason})" if reason else ""
+        super().__init__(
+            f"method={method!r} needs {METHODS[method].needs}, which this problem does not "
+            f"have{detail}; use method={others}"
+        )
+
+
+def _pieces(problems: Problems, rows: np.ndarray | None, method: str) -> Iterator[Piece]:
+    """Cut a batch, whose rows are ``rows`` of all, into pieces."""
+    whole = method != "auto" and METHODS[method].whole
+    links = None if whole else problems.covariance.links()
     limited = np.isfinite(problems.lower) | np.isfinite(problems.upper)
-    active = limited & problems.factor.any(axis=2)
-    connected = (problems.factor != 0) if split else None
-    if active.all() and (connected is None or _all_below_diagonal(connected)):
-        yield Piece(np.arange(problems.size), (np.arange(problems.d),), False)
+    active = limited & ~problems.covariance.constant()
+    if active.all() and (links is None or _linked_in_order(links)):
+        yield Piece(rows, (make_block(None, problems, method),))
         return
-    patterns = active if connected is None else _joint_pattern(active, connected)
+    if problems.covariance.given_one_factor() is not None:  # these take infinite limits
+        yield Piece(rows, (make_block(None, problems, method),))
+        return
+    for group in _groups(active, links):
+        row = group[0]
+        coordinates = np.flatnonzero(active[row])
+        if links is None or coordinates.size == 0:
+            sets = [coordinates] if coordinates.size else []
+        else:
+            own = links[row if len(links) > 1 else 0][coordinates]
+            sets = [coordinates[block] for block in connected_blocks(own)]
+        blocks = []
+        for block in sets:
+            marginal = problems.take(group, block, links is not None)
+            blocks.append(make_block(block, marginal, method))
+        yield Piece(group if rows is None else rows[group], tuple(blocks))
+
+
+def _groups(active: np.ndarray, links: np.ndarray | None) -> Iterator[np.ndarray]:
+    """Return sets of rows with the same active coordinates and the same zeros of the factor."""
+    patterns = active
+    if links is not None and len(links) > 1:
+        zeros = np.packbits(links.reshape(len(links), -1), axis=1)
+        patterns = np.concatenate([np.packbits(active, axis=1), zeros], axis=1)
     _, inverse = np.unique(patterns, axis=0, return_inverse=True)
     order = np.argsort(inverse.reshape(-1), kind="stable")
-    groups = np.split(order, np.cumsum(np.bincount(inverse.reshape(-1)))[:-1])
-    for rows in groups:
-        row = rows[0]
-        coordinates = np.flatnonzero(active[row])
-        if connected is None or coordinates.size == 0:
-            blocks = (coordinates,) if coordinates.size else ()
-        else:
-            links = connected[row if len(connected) > 1 else 0][coordinates]
-            blocks = tuple(coordinates[block] for block in connected_blocks(links))
-        yield Piece(rows, blocks, connected is not None)
+    return iter(np.split(order, np.cumsum(np.bincount(inverse.reshape(-1)))[:-1]))
 
 
-def _all_below_diagonal(connected: np.ndarray) -> bool:
-    """Every coordinate shares a column with the one before: one block, seen without a search."""
-    return bool(np.diagonal(connected, offset=-1, axis1=1, axis2=2).all()) and bool(
-        np.diagonal(connected, axis1=1, axis2=2).all()
+def _linked_in_order(links: np.ndarray) -> bool:
+    """Return whether every coordinate shares a variable with the one before: one block."""
+    return bool(np.diagonal(links, offset=-1, axis1=1, axis2=2).all()) and bool(
+        np.diagonal(links, axis1=1, axis2=2).all()
     )
-
-
-def _joint_pattern(active: np.ndarray, connected: np.ndarray) -> np.ndarray:
-    """(B, k) bytes that are equal where rows have the same active coordinates and zeros of A."""
-    if len(connected) == 1:
-        return active
-    zeros = np.packbits(connected.reshape(len(connected), -1), axis=1)
-    return np.concatenate([np.packbits(active, axis=1), zeros], axis=1)

@@ -6,16 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from mvnorth._result import OrthantResult, Status
+from mvnorth._result import OrthantResult
+from mvnorth._status import Status
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """One line of strict JSON."""
+    """Print one line of strict JSON."""
     print(json.dumps(_plain(value), allow_nan=False))
 
 
 def _plain(value: Any) -> Any:
-    """Lists and numbers of Python; JSON has no infinities, which become strings."""
+    """Return lists and numbers of Python; JSON has no infinities, which become strings."""
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
@@ -28,7 +29,7 @@ def _plain(value: Any) -> Any:
 
 
 def result_rows(result: OrthantResult, names: Sequence[str] | None) -> list[dict[str, Any]]:
-    """A record for each problem, in the order of the input; rows without names have numbers."""
+    """Return a record for each problem, in the order of the input; rows have names or numbers."""
     keys = ("prob", "log_prob", "error", "rel_error", "log_bound", "n", "method")
     columns = {key: np.atleast_1d(getattr(result, key)) for key in keys}
     slopes: dict[str, np.ndarray] = {}
@@ -47,7 +48,7 @@ def result_rows(result: OrthantResult, names: Sequence[str] | None) -> list[dict
 
 
 def print_box(event: str, rows: Sequence[dict[str, Any]], log: bool) -> None:
-    """One problem line by line, several in a table; derivatives below."""
+    """Print one problem line by line, several in a table; derivatives below."""
     if len(rows) == 1:
         (row,) = rows
         print(f"event           {event}")
@@ -90,7 +91,7 @@ def print_scores(
     rows: Sequence[str] | None,
     classes: Sequence[str],
 ) -> None:
-    """A line for each class where there is one row, else a line for each row."""
+    """Print a line for each class if there is one row, else a line for each row."""
     print(title)
     if prob.ndim == 1:
         pairs = zip(classes, prob, strict=True)
@@ -119,7 +120,7 @@ def print_environment(found: dict[str, Any], cuda: str) -> None:
 
 
 def _print_columns(lines: Sequence[Sequence[str]]) -> None:
-    """Numbers to the right below their heads, and names to the left."""
+    """Print columns: numbers to the right below their heads, and names to the left."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     left = [all(not _is_figure(line[k]) for line in lines) for k in range(len(widths))]
     for line in lines:

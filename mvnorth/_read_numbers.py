@@ -25,7 +25,7 @@ class InputError(ValueError):
 
 @dataclass(frozen=True)
 class Table:
-    """What one option gave.
+    """The numbers that one option names.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ def _count(number: int, what: str) -> str:
 
 
 def read_table(option: str, given: str) -> Table:
-    """The table that ``given`` stands for: numbers, "-" for standard input, or a file.
+    """Return the table that ``given`` stands for: numbers, "-" for standard input, or a file.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def read_table(option: str, given: str) -> Table:
 
 
 def written_out(text: str) -> list[list[float]] | None:
-    """Numbers written in place of a file name, rows apart by ";"; None if these are no numbers."""
+    """Return numbers given in place of a file name, ";" between rows; None for anything else."""
     try:
         rows = [re.split(r"[,\s]+", row.strip()) for row in text.strip().strip(";").split(";")]
         return [[float(cell) for cell in row] for row in rows]
@@ -110,7 +110,7 @@ def _rectangle(name: str, rows: list[list[float]]) -> np.ndarray:
 
 
 def _checked(table: Table) -> Table:
-    """``table`` if it has numbers in it, none of them NaN."""
+    """Return ``table`` if it has numbers, none of them NaN; else raise."""
     values = table.values
     if values.size == 0:
         raise InputError(f"{table.name} is empty, it has {table.size}")
@@ -193,7 +193,7 @@ def _number(cell: str) -> float:
 
 
 def _is_name(cell: str) -> bool:
-    """Whether a cell is a name of a row or column rather than a number or a missing one."""
+    """Return whether a cell names a row or column, and is neither a number nor missing."""
     try:
         float(cell)
     except ValueError:

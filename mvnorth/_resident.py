@@ -15,9 +15,11 @@ import numpy as np
 
 from mvnorth import _arguments, _checks
 from mvnorth._device import Device, named, on_device, ordinal, require, stream_of
-from mvnorth._result import OrthantGradient, OrthantResult, Status
-from mvnorth.covariance import OneFactor
+from mvnorth._result import OrthantGradient, OrthantResult
+from mvnorth._status import Status
+from mvnorth.covariance import Covariance, OneFactor
 
+_ON_HOST = {np.ndarray, list, tuple, float, int, str, bool, type(None)}
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -28,6 +30,8 @@ def follows_input(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @functools.wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        if _ON_HOST.issuperset(map(type, args)) and _ON_HOST.issuperset(map(type, kwargs.values())):
+            return function(*args, **kwargs)
         there = [a for value in (*args, *kwargs.values()) for a in _arrays(value) if on_device(a)]
         if not there:
             return function(*args, **kwargs)
@@ -53,7 +57,7 @@ def follows_input(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def _queue(there: list[Any]) -> Any:
-    """The stream of the first of these arrays, which all live on the current device."""
+    """Return the stream of the first of these arrays, which all live on the current device."""
     from mvnorth._cuda.launch import Queue, current
 
     for number in map(ordinal, there):
@@ -66,7 +70,7 @@ def _queue(there: list[Any]) -> Any:
 
 
 def _arrays(value: Any) -> tuple[Any, ...]:
-    return (value.c, value.v) if isinstance(value, OneFactor) else (value,)
+    return value.arrays if isinstance(value, Covariance) else (value,)
 
 
 def _nothing(queue: Any, given: dict[str, Any]) -> Any:
@@ -80,7 +84,7 @@ def _on_host(queue: Any, value: Any) -> Any:
 
 
 def _on_device(queue: Any, found: Any) -> Any:
-    """A result with its numbers on the device; what is no number stays."""
+    """Return a result with its numbers on the device; what is no number stays."""
     if isinstance(found, OrthantResult):
         numbers = {
             field.name: _on_device(queue, getattr(found, field.name))
@@ -105,7 +109,7 @@ def _orthant_grad(queue: Any, given: dict[str, Any]) -> OrthantResult | None:
 def _one_factor(
     queue: Any, given: dict[str, Any], wrt: tuple[str, ...]
 ) -> OrthantResult | OrthantGradient | None:
-    """With one common factor, exactly; None for other problems."""
+    """Return the result for one common factor, exact; None for other problems."""
     cov = given["L"]
     if not isinstance(cov, OneFactor) or given["method"] not in ("auto", "quadrature"):
         return None
@@ -137,7 +141,7 @@ def _one_factor(
 
 
 def _prob_argmax(queue: Any, given: dict[str, Any]) -> Any:
-    """All classes at once; None for relative accuracy."""
+    """Return probabilities of all classes; None for relative accuracy."""
     if given["relative"]:
         return None
     from mvnorth._cuda import results

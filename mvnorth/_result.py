@@ -1,31 +1,14 @@
-"""What a user gets back: ``OrthantResult``, and the ``Status`` of each probability."""
+"""Results as users get them: ``OrthantResult``, ``OrthantGradient`` and ``OrthantSample``."""
 
-from dataclasses import dataclass
-from enum import IntEnum
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mvnorth._device import on_device
-from mvnorth._problem import Estimate, Slopes, Tolerance
-
-
-class Status(IntEnum):
-    """How the computation of a probability ended.
-
-    Examples
-    --------
-    >>> import mvnorth
-    >>> mvnorth.box(-1.0, 1.0, [0.0, 0.0], [[1.0, 0.5], [0.5, 1.0]]).status.name
-    'CONVERGED'
-    """
-
-    CONVERGED = 0
-    """The error is within the tolerance."""
-    FIXED = 1
-    """A number of points was given and no tolerance; the error is what they reached."""
-    LIMIT = 2
-    """The error is still above the tolerance; the error that is reported holds."""
+from mvnorth._estimate import Derivatives, Estimate
+from mvnorth._problem import Tolerance
+from mvnorth._status import Status, derivative_of_probability
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -41,10 +24,13 @@ class OrthantResult:
     error : float or ndarray (...)
         Bound on the absolute error of ``prob`` at about 99 % confidence; at most 1.
     rel_error : float or ndarray (...)
-        Bound on the relative error at the same confidence; infinite if nothing is known.
+        Bound on ``abs(P / prob - 1)``, for the true probability P, at the same confidence, rounding
+        of the limits and of the covariance included: P is at most ``prob * (1 + rel_error)`` and
+        at least ``prob * (1 - rel_error)``, which is no lower bound if it is 1 or more. Infinite if
+        nothing is known, or if ``prob`` is above ``exp(log_bound)`` by more than its error.
     log_bound : float or ndarray (...)
         What ``log_prob`` cannot exceed, certainly: the value at the saddle point where tilting was
-        used, 0 for other methods (None on a GPU with one common factor).
+        used, rounding included, 0 for other methods (None on a GPU with one common factor).
     n : int or ndarray (...)
         Integration points or nodes used (of the largest coordinate of a chain); 0 for a closed
         form.
@@ -75,7 +61,7 @@ class OrthantResult:
 
     @property
     def _arguments(self) -> tuple[str, str, str]:
-        """What the function called calls points, relative and absolute tolerance."""
+        """Names of the arguments for points, relative and absolute tolerance."""
         return "n", "rtol", "atol"
 
     def __repr__(self) -> str:
@@ -122,10 +108,10 @@ class OrthantGradient(OrthantResult):
     Examples
     --------
     >>> import mvnorth
-    >>> slopes = mvnorth.orthant_grad([0.0, 0.0], [[1.0, 0.0], [0.6, 0.8]], wrt=("m",))
-    >>> slopes.grad_m.round(6)
+    >>> result = mvnorth.orthant_grad([0.0, 0.0], [[1.0, 0.0], [0.6, 0.8]], wrt=("m",))
+    >>> result.grad_m.round(6)
     array([0.199471, 0.199471])
-    >>> bool(slopes.grad_m_error.max() < 1e-12), slopes.grad_cov
+    >>> bool(result.grad_m_error.max() < 1e-12), result.grad_cov
     (True, None)
     """
 
@@ -207,31 +193,6 @@ class OrthantSample:
         return f"OrthantSample of shape {shape}: {least:.3g} of the proposals accepted"
 
 
-class AcceptanceError(RuntimeError):
-    """Too few proposals are accepted for the draws asked for.
-
-    Parameters
-    ----------
-    message : str
-        What happened, and what to do.
-    acceptance : float
-        The share that is accepted.
-
-    Examples
-    --------
-    >>> import mvnorth
-    >>> try:
-    ...     raise mvnorth.AcceptanceError("too few", acceptance=1e-9)
-    ... except RuntimeError as error:
-    ...     print(error.acceptance)
-    1e-09
-    """
-
-    def __init__(self, message: str, acceptance: float = 0.0) -> None:
-        super().__init__(message)
-        self.acceptance = acceptance
-
-
 def _asked(result: OrthantResult) -> str:
     rtol, atol = result.tolerance or (0.0, 0.0)
     _, relative, absolute = result._arguments
@@ -278,11 +239,48 @@ def _describe_batch(result: OrthantResult) -> str:
 
 
 def _finite(log_prob: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Logarithms in ``dtype``; what is finite stays so."""
+    """Return logarithms in ``dtype``; finite ones stay finite."""
     if dtype == np.float64:
         return log_prob
     lowest = float(np.finfo(dtype).min)
     return np.where(log_prob > -np.inf, np.maximum(log_prob, lowest), log_prob).astype(dtype)
+
+
+def _wrap_one(estimate: Estimate, method: str, tolerance: Tolerance | None) -> OrthantResult:
+    """Return the result of one problem, without operations on arrays."""
+    log_prob, rel_error = estimate.log_prob.item(), estimate.rel_error.item()
+    if rel_error > 1.0:
+        rel_error = as_ratio(estimate.rel_error).item()
+    prob = float(np.exp(log_prob))
+    bound, n = estimate.log_bound.item(), estimate.n.item()
+    error = 1.0 if rel_error == np.inf else min(prob * rel_error, 1.0)
+    status, asked = Status.FIXED, None
+    if tolerance is not None:
+        met = tolerance.met(log_prob, rel_error)
+        status = Status.CONVERGED if met else Status.LIMIT
+        asked = (tolerance.relative, tolerance.absolute)
+    return OrthantResult(prob, log_prob, error, rel_error, bound, n, method, status, asked)
+
+
+def _with_shape(one: OrthantResult, shape: tuple[int, ...]) -> OrthantResult:
+    """Return the result of a batch of one problem from that of the problem."""
+    arrays = {
+        name: np.array([value], dtype=np.int8 if name == "status" else None).reshape(shape)
+        for name, value in vars(one).items()
+        if name != "tolerance"
+    }
+    return OrthantResult(**arrays, tolerance=one.tolerance)
+
+
+def as_ratio(rel_error: np.ndarray) -> np.ndarray:
+    """Return bounds on abs(P / estimate - 1) from sums of such bounds and of errors of log P.
+
+    Both are the same while they are small.  A logarithm that is off by 3 is a ratio of 20.
+    """
+    if not (rel_error > 1.0).any():
+        return rel_error
+    with np.errstate(over="ignore"):
+        return np.where(rel_error > 1.0, np.expm1(rel_error), rel_error)
 
 
 def wrap(
@@ -292,10 +290,14 @@ def wrap(
     shape: tuple[int, ...],
     dtype: np.dtype,
 ) -> OrthantResult:
-    """An ``OrthantResult`` of the batch shape, or of numbers where that is ``()``.
+    """Return an ``OrthantResult`` of the batch shape, or of numbers where that is ``()``.
 
     ``dtype`` is that of ``prob`` and ``log_prob``.
     """
+    if estimate.log_prob.size == 1 and dtype == np.float64:
+        one = _wrap_one(estimate, str(methods[0]), tolerance)
+        return _with_shape(one, shape) if shape else one
+    estimate = replace(estimate, rel_error=as_ratio(estimate.rel_error))
     prob = np.exp(estimate.log_prob)
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.minimum(prob * estimate.rel_error, 1.0)
@@ -323,24 +325,19 @@ def wrap(
     )
 
 
-def slope_of_probability(value: Any, error: Any, p: Any, rel: Any) -> tuple[Any, Any]:
-    """The derivative of a probability p, known to rel, and its error, from those of log p."""
-    return p * value, p * (error * (1.0 + rel) + rel * abs(value))
-
-
-def wrap_gradient(result: OrthantResult, slopes: Slopes, log: bool) -> OrthantGradient:
-    """``result`` with derivatives of log P, or of P without ``log``; names are the user's."""
+def wrap_gradient(result: OrthantResult, derivatives: Derivatives, log: bool) -> OrthantGradient:
+    """Return ``result`` with derivatives of log P, or of P without ``log``, by the user's names."""
     shape = np.shape(result.prob)
     prob, relative = np.asarray(result.prob, dtype=np.float64), np.asarray(result.rel_error)
     arrays: dict[str, Any] = {}
-    for name, value in slopes.value.items():
-        error = slopes.error[name]
+    for name, value in derivatives.value.items():
+        error = derivatives.error[name]
         if not log:
             core = (1,) * (value.ndim - 1)
             p, rel = prob.reshape(-1, *core), relative.reshape(-1, *core)
             with np.errstate(invalid="ignore"):
-                slope, bound = slope_of_probability(value, error, p, rel)
-            value = slope.astype(value.dtype)
+                derivative, bound = derivative_of_probability(value, error, p, rel)
+            value = derivative.astype(value.dtype)
             stored = np.finfo(value.dtype)
             bound += stored.eps * np.abs(value, dtype=np.float64)
             bound += np.where(error > 0.0, stored.tiny, 0.0)  # for what underflows
@@ -357,7 +354,7 @@ def wrap_sample(
     log_bound: np.ndarray,
     shape: tuple[int, ...],
 ) -> OrthantSample:
-    """An ``OrthantSample`` of the batch shape, from rows."""
+    """Return an ``OrthantSample`` of the batch shape, from rows."""
 
     def shaped(column: np.ndarray) -> Any:
         return column.reshape(shape) if shape else column[0].item()

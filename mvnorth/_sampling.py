@@ -3,8 +3,9 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mvnorth import _arguments, _checks, _plan
-from mvnorth._problem import OneFactorProblems, Problems
+from mvnorth import _arguments, _checks
+from mvnorth._plan import find_impossible
+from mvnorth._problem import Problems
 from mvnorth._result import OrthantSample, wrap_sample
 from mvnorth.covariance import OneFactor
 
@@ -113,7 +114,7 @@ def _rows(value: ArrayLike, shape: tuple[int, ...], d: int) -> np.ndarray:
 
 
 def _sample(
-    problems: Problems | OneFactorProblems,
+    problems: Problems,
     limits: tuple[np.ndarray, np.ndarray],
     centre: np.ndarray,
     sign: float,
@@ -125,17 +126,17 @@ def _sample(
     count = _arguments.whole_number("size", size, at_least=1)
     most = _arguments.points_count(max_proposals, "max_proposals")
     start = _arguments.whole_number("seed", seed, at_least=0)
-    never = _plan.impossible(problems)
+    never = find_impossible(problems)
     if never.any():
         raise ValueError(
             "there is nothing to draw: the probability is zero"
             + (f" in row {int(np.argmax(never))} of the batch" if shape else "")
-            + ", since an interval is empty or a coordinate without variance outside its limits"
+            + ", since an interval is empty, a coordinate without variance is outside its limits, "
+            "or a singular covariance leaves no values between all limits"
         )
     _checks.within_reach(problems)
     from mvnorth._methods.rejection import Target, sample  # numba is imported with the first call
 
-    scale = 1.0 if isinstance(problems, OneFactorProblems) else problems.scale
-    step = np.full(centre.shape, sign) * scale
+    step = np.full(centre.shape, sign) * problems.covariance.unit
     found = sample(problems, Target(*limits, centre, step), count, most, start)
     return wrap_sample(found.draws, found.acceptance, found.proposals, found.log_bound, shape)

@@ -1,12 +1,14 @@
 """The command line: argument parsing and printing only."""
 
 import argparse
+import logging
 import os
 import re
 import signal
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +17,7 @@ import numpy as np
 
 import mvnorth
 from mvnorth._fit_tables import box_arguments, score_arguments
+from mvnorth._methods import derivative_methods, value_methods
 from mvnorth._print_results import (
     print_box,
     print_environment,
@@ -23,6 +26,7 @@ from mvnorth._print_results import (
     result_rows,
 )
 from mvnorth._read_numbers import InputError, read_table, written_out
+from mvnorth._warmup import GROUPS
 
 __all__ = ["main"]
 
@@ -58,7 +62,7 @@ row of a table (a table of one column is one row).
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point of ``mvnorth`` and ``python -m mvnorth``; returns the exit code.
+    """Run ``mvnorth`` or ``python -m mvnorth``; return the exit code.
 
     0 if all went well, 1 if a result is less accurate than asked, 2 if the input is wrong, 130 if
     it was interrupted, 141 if nobody reads the output, 70 for a fault of this program.
@@ -92,7 +96,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _shielded(word: str) -> str:
-    """Numbers such as -1,1 and -inf, which argparse would take for options, behind a space."""
+    """Put a space before numbers such as -1,1 and -inf, which argparse would take for options."""
     return f" {word}" if word.startswith("-") and written_out(word) is not None else word
 
 
@@ -129,8 +133,8 @@ def _parser() -> argparse.ArgumentParser:
     prob.add_argument(
         "--method",
         default="auto",
-        help="auto (default), closed_form, genz, markov, quadrature or tilting; with --grad "
-        "conditional, pathwise or pinned in place of genz",
+        help=f"{', '.join(value_methods())} (default: auto); with --grad "
+        f"{', '.join(derivative_methods())}",
     )
     prob.add_argument("--log", action="store_true", help="the logarithm, and its derivatives")
     prob.add_argument(
@@ -160,6 +164,14 @@ def _parser() -> argparse.ArgumentParser:
 
     text = "Versions, threads, devices, and where compiled kernels are kept."
     _add_json(command("info", _info, "versions, threads, devices, cache", text))
+    groups = "\n".join(f"  {name:<11} {text}" for name, (_, text) in GROUPS.items())
+    text = f"""\
+Compile kernels now, so that no later run has to: of the groups given, or of all, which takes some
+minutes. They are cached; "mvnorth info" says where.
+
+{groups.replace("`", "")}"""
+    warm = command("warmup", _warmup, "compile kernels before they are needed", text)
+    warm.add_argument("groups", nargs="*", metavar="GROUP", help="default: all")
     text = "A few probabilities with errors and times, scipy's beside them."
     command("demo", _demo, "a few probabilities, with scipy's beside them", text)
     return parser
@@ -171,7 +183,7 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def _whole(text: str) -> int:
-    """A whole number; 1e5 is one as well."""
+    """Return a whole number; 1e5 is one as well."""
     try:
         return int(text) if text.strip().lstrip("+-").isdecimal() else _exactly(float(text))
     except (ValueError, OverflowError):
@@ -189,35 +201,40 @@ def _check_stdin(*sources: str | None) -> None:
         raise InputError('"-" (standard input) can be given once only')
 
 
+def _say(text: object) -> None:
+    print(f"mvnorth: {text}", file=sys.stderr)
+
+
+class _Note(logging.Handler):
+    """Prints what mvnorth logs to standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _say(record.getMessage())
+
+
 @contextmanager
 def _computing(names: dict[str, str]) -> Iterator[None]:
-    """What mvnorth says about an argument is said about the option; who waits is told why."""
-    text = "mvnorth: computing; a first run compiles kernels, for about a minute, and keeps them"
-    note = threading.Timer(3.0, print, (text,), {"file": sys.stderr})
-    note.daemon = True
+    """Name options in error messages, print warnings, and say on a terminal what takes long."""
+    logger, note = logging.getLogger("mvnorth"), _Note(logging.INFO)
     if sys.stderr.isatty():
-        note.start()
+        logger.addHandler(note)
+        logger.setLevel(logging.INFO)
     # A kernel at work would keep Python from acting on Ctrl-C: let the signal end the process.
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     ends = usual and threading.current_thread() is threading.main_thread()
     if ends:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: _say(message)
+            yield
     except (ValueError, TypeError) as error:
         first = re.match(r"\w*", str(error))
         word = first.group() if first else ""
         rest = str(error)[len(word) :].replace(" or None", "")
         raise InputError(names.get(word, word) + rest) from error
-    except RuntimeError as error:
-        if "cannot cache" not in str(error):
-            raise
-        raise InputError(
-            "there is no folder in which compiled kernels can be kept; name one in the environment "
-            "variable NUMBA_CACHE_DIR"
-        ) from error
     finally:
-        note.cancel()
+        logger.removeHandler(note)
         if ends:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -292,6 +309,11 @@ def _info(options: argparse.Namespace) -> None:
         print_json(found)
     else:
         print_environment(found, repr(mvnorth.device_info()))
+
+
+def _warmup(options: argparse.Namespace) -> None:
+    with _computing({"groups": "GROUP"}):
+        mvnorth.warmup(*options.groups, verbose=True)
 
 
 def _demo(options: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""What may stand for a covariance beside a matrix: diag(c) + v v^T, with its Cholesky factor.
+"""Covariances that are not given as a matrix: diag(c) + v v^T, with its Cholesky factor.
 
 The factor costs O(d).  With s_0 = 1 and s_j = s_(j-1) + v_j**2 / c_j,
 
@@ -14,9 +14,46 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mvnorth import _arguments
+from mvnorth._covariance.one_factor import OneFactorRows
+from mvnorth._covariance.rows import CovarianceRows
 from mvnorth._linalg.one_factor import cholesky, dense_cholesky
 
-__all__ = ["OneFactor", "StructuredCholesky", "delta_matrix"]
+__all__ = ["Covariance", "OneFactor", "StructuredCholesky", "delta_matrix"]
+
+
+class Covariance:
+    """Base class of objects that stand for a factor ``L`` or a covariance ``cov``.
+
+    A subclass gives its shape, and the covariances of a batch of problems as
+    ``mvnorth._covariance.rows.CovarianceRows``, of which methods ask marginals, conditionals and
+    derivatives.
+
+    Examples
+    --------
+    >>> import mvnorth
+    >>> cov = mvnorth.OneFactor.exact(4)
+    >>> isinstance(cov, mvnorth.covariance.Covariance), cov.shape, cov.d
+    (True, (3,), 3)
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(..., d)``: batch axes, and the number of coordinates."""
+        raise NotImplementedError
+
+    def rows(self, batch: tuple[int, ...]) -> CovarianceRows:
+        """Return the covariances for a batch of that shape: one for all problems, or one each."""
+        raise NotImplementedError
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """The arrays that it consists of, which may live on a GPU."""
+        return ()
+
+    @property
+    def d(self) -> int:
+        """Number of coordinates."""
+        return int(self.shape[-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +84,11 @@ class StructuredCholesky:
     v: np.ndarray
 
     def dense(self) -> np.ndarray:
-        """L as a matrix, ``(..., d, d)``."""
+        """Return L as a matrix, ``(..., d, d)``."""
         return dense_cholesky(self.diag, self.w, self.v)
 
 
-class OneFactor:
+class OneFactor(Covariance):
     """The covariance diag(c) + v v^T: independent noise of variance c, and a common factor.
 
     It stands wherever a factor ``L`` or a covariance ``cov`` may stand, and makes the probability
@@ -79,7 +116,7 @@ class OneFactor:
 
     @classmethod
     def exact(cls, classes: int) -> "OneFactor":
-        """I + 1 1^T: the covariance of the differences between one score and all others.
+        """Return I + 1 1^T, the covariance of the differences between one score and all others.
 
         Examples
         --------
@@ -93,7 +130,7 @@ class OneFactor:
 
     @classmethod
     def exchangeable(cls, d: int, rho: float) -> "OneFactor":
-        """d unit variances, every correlation rho, for 0 <= rho < 1.
+        """Return d unit variances with every correlation rho, for 0 <= rho < 1.
 
         Examples
         --------
@@ -107,12 +144,26 @@ class OneFactor:
         return cls(np.full(size, 1.0 - common), np.full(size, np.sqrt(common)))
 
     @property
-    def d(self) -> int:
-        """Number of coordinates."""
-        return int(tuple(self.c.shape)[-1])
+    def shape(self) -> tuple[int, ...]:
+        """``(..., d)``: batch axes, and the number of coordinates."""
+        return tuple(self.c.shape)
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """c and v, which may live on a GPU."""
+        return self.c, self.v
+
+    def rows(self, batch: tuple[int, ...]) -> OneFactorRows:
+        """Return c and v for a batch of problems of that shape."""
+        _arguments.on_host(self)
+        if self.c.ndim == 1:
+            return OneFactorRows(self.c[None], self.v[None])
+        shared = self.c.size == self.d
+        c, v = (_arguments.as_rows(a, (1,) if shared else batch, 1) for a in self.arrays)
+        return OneFactorRows(c, v)
 
     def cholesky(self) -> StructuredCholesky:
-        """The Cholesky factor in O(d).
+        """Return the Cholesky factor, computed in O(d).
 
         Examples
         --------
@@ -128,7 +179,7 @@ class OneFactor:
         return StructuredCholesky(diag, w, self.v)
 
     def dense(self) -> np.ndarray:
-        """The covariance as a matrix, ``(..., d, d)``."""
+        """Return the covariance as a matrix, ``(..., d, d)``."""
         _arguments.on_host(self)
         outer = self.v[..., :, None] * self.v[..., None, :]
         index = np.arange(self.d)
@@ -141,7 +192,7 @@ class OneFactor:
 
 
 def delta_matrix(classes: int, y: int) -> Any:
-    """D_y, ``(classes - 1, classes)``: the differences s_y - s_i for all i but y, in their order.
+    """Return D_y, ``(classes - 1, classes)``: differences s_y - s_i for all i but y, in order.
 
     Class y is the largest score exactly where D_y s >= 0, and D_y D_y^T = I + 1 1^T for every y.
 

@@ -12,22 +12,20 @@ does not suffice go to panels.
 """
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import FAST, SUMS, inner, kernel, scalar
 from mvnorth._cpu.argmax_nodes import add_slopes, allocate_chain, centre_at, load, lowest
 from mvnorth._cpu.argmax_panels import normalise, panels, tolerance
 from mvnorth._cpu.factor_nodes import (
     BEND,
     BETA,
     FIRST_ORDER,
-    INNER,
     NODES,
     NUMERATOR,
     POWER,
     SCALE,
     SLOPE,
     STRETCH,
-    SUMS,
     TURN,
     VECTOR,
     WEIGHT,
@@ -64,7 +62,7 @@ from mvnorth._scalar.one_factor import curve_map
 from mvnorth._scalar.phi_mills import short
 
 
-@njit(**SUMS)
+@inner(SUMS)
 def _slopes(row, s):
     """The sum S of h_i / sigma_i at s and its first three derivatives, to 1e-6."""
     zeroth = first = second = third = 0.0
@@ -80,7 +78,7 @@ def _slopes(row, s):
     return zeroth, first, second, third
 
 
-@njit(**INNER)
+@inner(FAST)
 def _find_mode(row, low, high, start):
     """``(s, width, skewness)`` of a mode of F', within 0.1 widths; the width is 0 without one."""
     s, width, skew, state = start, 0.0, 0.0, 0
@@ -92,7 +90,7 @@ def _find_mode(row, low, high, start):
     return s, width, skew
 
 
-@njit(**INNER)
+@inner(FAST)
 def _sweep(work, place, start, step, count, towards):
     """Add ``count`` nodes from t = start on to sums and moments."""
     row, nodes, mills, sums = work.row, work.nodes, work.mills, work.sums
@@ -123,14 +121,14 @@ def _sweep(work, place, start, step, count, towards):
             add_slopes(row, nodes, mills, n, towards, work.moments)
 
 
-@njit(**INNER)
+@inner(FAST)
 def trapezoid(work, place, allowed, towards):
     """Whether the trapezoidal rule suffices; then the results are proportional to moments.
 
     They are probabilities if ``towards`` is None, else what ``add_slopes`` gives.  ``allowed`` is
     the error that their sum may have.
     """
-    clear(work)
+    clear(work.sums, work.moments)
     nodes, progress = first_nodes(place.a, place.single)
     state = 0
     while state == 0:
@@ -139,7 +137,7 @@ def trapezoid(work, place, allowed, towards):
     return state == SUFFICES
 
 
-@njit(**INNER)
+@inner(FAST)
 def find_place(row, mu, live, origin, unit, single):
     """Where to put the trapezoidal rule, with the row centred there; width 0 if it cannot suffice.
 
@@ -164,7 +162,7 @@ def find_place(row, mu, live, origin, unit, single):
     return Place(s, width, a, tau, 0.0, 0.0, single)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def argmax(mu, sigma, single, out, begin, end):
     """Probabilities of rows [begin, end) that each score is the largest.
 
@@ -196,7 +194,7 @@ def argmax(mu, sigma, single, out, begin, end):
             )  # fmt: skip
 
 
-@njit(nogil=True, error_model="numpy")
+@scalar()
 def argmax_by_panels(work, mu, sigma, single, out):
     """The probabilities (C,) of one row, for any scores."""
     one = np.int64(1)
@@ -204,7 +202,7 @@ def argmax_by_panels(work, mu, sigma, single, out):
     panels(work, None, None, mu, sigma, live, origin, unit, widest, one, single, out)
 
 
-@njit(**INNER)
+@inner(FAST)
 def _set_apart(mu, sigma, k, out, near):
     """The places left for scores that are neither surely among the k largest nor surely not.
 
@@ -238,7 +236,7 @@ def _set_apart(mu, sigma, k, out, near):
     return 0 if end == k else k - begin
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def topk(mu, sigma, k, single, out, begin, end):
     """Probabilities of rows [begin, end) that each score is among the k > 1 largest.
 

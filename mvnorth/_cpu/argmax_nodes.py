@@ -18,12 +18,11 @@ after are kept for a block of scores at a time.
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import FAST, SUMS, inner
 from mvnorth._cpu.factor_nodes import (
     BETA,
     DOT,
-    INNER,
     IS_FAR,
     NODES,
     NUMERATOR,
@@ -32,7 +31,6 @@ from mvnorth._cpu.factor_nodes import (
     SCALE,
     SLOPE,
     STRETCH,
-    SUMS,
     TURN,
     VECTOR,
     WEIGHT,
@@ -67,7 +65,7 @@ def rules(n):
     return nodes, weights, coarse
 
 
-@njit(**INNER)
+@inner(FAST)
 def lowest(row, k):
     """A position below which the k-th largest score is not, for k up to the number of live ones."""
     low, passed = np.inf, 0
@@ -84,7 +82,7 @@ def lowest(row, k):
     return low
 
 
-@njit(**INNER)
+@inner(FAST)
 def load(row, mu, sigma, k):
     """``(live, origin, unit, widest)``: the row in units of its widest score.
 
@@ -117,14 +115,14 @@ def load(row, mu, sigma, k):
     return live, origin, unit, widest
 
 
-@njit(**INNER)
+@inner(FAST)
 def centre_at(row, s):
     """Set X to its values at s; one rounding for scores near s."""
     for i in range(row.shape[1]):
         row[X, i] = ((row[M, i] + s) + row[VECTOR, i]) * row[SCALE, i]
 
 
-@njit(**INNER)
+@inner(FAST)
 def allocate_chain(d, k):
     """``(pair, chain)`` for k > 1; for k = 1 both are None, as there is nothing to keep.
 
@@ -139,7 +137,7 @@ def allocate_chain(d, k):
 def _tails_by(parts: Callable) -> Callable:
     """Compile Pr(s_i > s) and the density of s_i at the nodes, for one form of Phi."""
 
-    @njit(**(INNER | {"cache": False}))
+    @inner(FAST)
     def tails(row, nodes, pair, n):
         for i in range(row.shape[1]):
             x_i, beta = row[X, i], row[BETA, i]
@@ -156,7 +154,7 @@ def _tails_by(parts: Callable) -> Callable:
 _tails_full, _tails_short = map(_tails_by, (full, short))
 
 
-@njit(**INNER)
+@inner(FAST)
 def _add_score(exceeds, before, after, k, n):
     """From the distribution (k, n) of a count to that with one more score; may be in place.
 
@@ -169,7 +167,7 @@ def _add_score(exceeds, before, after, k, n):
         after[0, j] = before[0, j] - exceeds[j] * before[0, j]
 
 
-@njit(**INNER)
+@inner(FAST)
 def _leave_out(before, after, density, k, n, nodes):
     """density *= Pr(fewer than k of the others exceed), and added to the nodes'."""
     for j in range(n):
@@ -182,7 +180,7 @@ def _leave_out(before, after, density, k, n, nodes):
         nodes[DENSITY, j] += density[j]
 
 
-@njit(**INNER)
+@inner(FAST)
 def _count(row, nodes, pair, chain, k, n, single):
     """Leave out each score in turn."""
     d = row.shape[1]
@@ -221,7 +219,7 @@ def _count(row, nodes, pair, chain, k, n, single):
             nodes[PRIMITIVE, j] += (k - a) * before[a, j]
 
 
-@njit(**INNER)
+@inner(FAST)
 def primitives(work, pair, chain, k, n, single):
     """B and its derivative at the first n offsets from the row's centre."""
     nodes = work.nodes
@@ -234,7 +232,7 @@ def primitives(work, pair, chain, k, n, single):
         nodes[DENSITY, j] = nodes[PRIMITIVE, j] * nodes[SLOPE, j]
 
 
-@njit(**SUMS)
+@inner(SUMS)
 def add_densities(work, pair, chain, n, single):
     """Add the densities of all scores, weighted, to moments; after ``primitives``."""
     nodes, moments = work.nodes, work.moments
@@ -250,7 +248,7 @@ def add_densities(work, pair, chain, n, single):
     add_moments(work.row, nodes, work.mills, n, 0.0, single, moments)
 
 
-@njit(**SUMS)
+@inner(SUMS)
 def add_slopes(row, nodes, mills, n, towards, moments):
     """Add the weighted nodes' share in sigma_i times the derivatives of sum_j u_j Pr(j is largest):
     to row 0 of moments in mu_i, to row 1 in sigma_i.  ``towards`` (d,) is u_j / sigma_j.

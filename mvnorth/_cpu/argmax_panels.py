@@ -12,8 +12,8 @@ it to k less the number of constants that are passed.
 import math
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import FAST, inner, scalar
 from mvnorth._cpu.argmax_nodes import (
     DENSITY,
     PRIMITIVE,
@@ -23,9 +23,8 @@ from mvnorth._cpu.argmax_nodes import (
     primitives,
     rules,
 )
-from mvnorth._cpu.factor_nodes import BETA, INNER, NODES, OFFSET, WEIGHT, M, V, clear
+from mvnorth._cpu.factor_nodes import BETA, NODES, OFFSET, WEIGHT, M, V, clear
 from mvnorth._scalar.argmax import REACH, is_live
-from mvnorth._scalar.exp_log import FAST
 
 _PANELS = 2000  # at most
 _NEGLIGIBLE = (1e-18, 1e-10)  # increase of B, in double and in single precision
@@ -38,13 +37,13 @@ _RULE = NODES - 1  # the last node is where a panel is cut
 _LEGENDRE_NODES, _LEGENDRE_WEIGHTS, _COARSE = rules(_RULE)
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def tolerance(d, single):
     """Error that a sum of densities may have: rounding of a product of d factors in B."""
     return _TOLERANCE[single] + 0.5 * _EPS * math.sqrt(d)
 
 
-@njit(**INNER)
+@inner(FAST)
 def _grid(work, pair, chain, k, low, high, levels, single):
     """``(done, low, high, B(low), B(high))``: the trapezoidal rule, if it suffices.
 
@@ -94,7 +93,7 @@ def _grid(work, pair, chain, k, low, high, levels, single):
     return False, begin, end, b_low, b_high
 
 
-@njit(**INNER)
+@inner(FAST)
 def _integrate(work, pair, chain, k, low, high, levels, single):
     """Integrals of the densities over [low, high] as moments."""
     row, nodes = work.row, work.nodes
@@ -103,11 +102,11 @@ def _integrate(work, pair, chain, k, low, high, levels, single):
     for i in range(row.shape[1]):
         if row[V, i] > 0.0:
             narrow = min(narrow, row[V, i])
-    clear(work)
+    clear(work.sums, work.moments)
     done, a, b, b_low, b_high = _grid(work, pair, chain, k, low, high, levels, single)
     if done:
         return
-    clear(work)
+    clear(work.sums, work.moments)
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = a, b, b_low, b_high
     size, panels = 1, 0
     allowed = k * tolerance(row.shape[1], single)
@@ -142,7 +141,7 @@ def _integrate(work, pair, chain, k, low, high, levels, single):
             size += 2
 
 
-@njit(**INNER)
+@inner(FAST)
 def _expected_places(work, pair, chain, k, at, tied, single):
     """Expectation of how many of the tied constants at ``at`` are among the k largest."""
     for j in range(8):
@@ -157,7 +156,7 @@ def _expected_places(work, pair, chain, k, at, tied, single):
     return places
 
 
-@njit(**INNER)
+@inner(FAST)
 def _next_constant(mu, sigma, widest, below):
     """``(value, tied)``: the largest constant below another one, and how often it occurs.
 
@@ -172,7 +171,7 @@ def _next_constant(mu, sigma, widest, below):
     return value, tied
 
 
-@njit(**INNER)
+@inner(FAST)
 def panels(work, pair, chain, mu, sigma, live, origin, unit, widest, k, single, out):
     """Probabilities (d,) of being among the k largest, for any scores; they add up to k."""
     row, moments = work.row, work.moments
@@ -210,7 +209,7 @@ def panels(work, pair, chain, mu, sigma, live, origin, unit, widest, k, single, 
     normalise(out, k)
 
 
-@njit(**INNER)
+@inner(FAST)
 def normalise(out, k):
     """Make entries add up to k, as they do but for rounding."""
     total = 0.0

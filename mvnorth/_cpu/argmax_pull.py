@@ -12,12 +12,12 @@ cancels is not computed.
 """
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import FAST, inner, kernel
 from mvnorth._cpu.argmax import find_place, trapezoid
 from mvnorth._cpu.argmax_nodes import load
 from mvnorth._cpu.argmax_panels import tolerance
-from mvnorth._cpu.factor_nodes import BETA, INNER, SECOND_ORDER, X, allocate
+from mvnorth._cpu.factor_nodes import BETA, SECOND_ORDER, X, allocate
 from mvnorth._scalar.argmax import TOTAL
 from mvnorth._scalar.phi_mills import short
 
@@ -26,7 +26,7 @@ from mvnorth._scalar.phi_mills import short
 _ALLOWED = (4.0, 0.25)
 
 
-@njit(**INNER)
+@inner(FAST)
 def _centre(row, u, towards):
     """towards = (u - mean) / sigma, in units of the row, which is centred at the mode."""
     total = change = 0.0
@@ -39,7 +39,7 @@ def _centre(row, u, towards):
         towards[i] = (u[i] - mean) * row[BETA, i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def argmax_pull(mu, sigma, u, single, in_mu, in_sigma, settled, begin, end):
     """Derivatives of sum_i u_i Pr(argmax = i) of rows [begin, end).
 

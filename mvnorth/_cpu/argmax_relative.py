@@ -9,9 +9,9 @@ not matter.
 import math
 
 import numpy as np
-from numba import njit
 
-from mvnorth._cpu.factor_nodes import BETA, INNER, SCALE, M, V, allocate
+from mvnorth._compile import FAST, inner, kernel
+from mvnorth._cpu.factor_nodes import BETA, SCALE, M, V, allocate
 from mvnorth._cpu.factor_trapezoid import integrate
 from mvnorth._scalar.argmax import is_live
 from mvnorth._scalar.normal import log_ndtr
@@ -21,7 +21,7 @@ _HOPELESS = -37.1  # Phi is below 1e-300
 _WALL = 1e-8  # deviation of a constant, in those of the narrowest score; changes P by its square
 
 
-@njit(**INNER)
+@inner(FAST)
 def _constants(mu, sigma, widest):
     """``(value, place, tied, narrowest)``: the largest constant, where it is first, how often it
     occurs, and the smallest deviation of a score that is not constant."""
@@ -36,7 +36,7 @@ def _constants(mu, sigma, widest):
     return value, place, tied, narrowest
 
 
-@njit(**INNER)
+@inner(FAST)
 def _constant_wins(mu, sigma, widest, value):
     """Log of the probability that a constant exceeds all scores that are not constant."""
     total = 0.0
@@ -46,7 +46,7 @@ def _constant_wins(mu, sigma, widest, value):
     return total
 
 
-@njit(**INNER)
+@inner(FAST)
 def _set_up(row, mu, sigma, i, widest, place, wall):
     """The differences of score i from all others; False if it wins with less than 1e-300."""
     for j in range(mu.size):
@@ -62,7 +62,7 @@ def _set_up(row, mu, sigma, i, widest, place, wall):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def argmax_relative(mu, sigma, single, out, begin, end):
     """Probabilities that scores [begin, end), counted through all rows, are the largest.
 
@@ -86,7 +86,7 @@ def argmax_relative(mu, sigma, single, out, begin, end):
         log, share = -np.inf, 1
         if is_live(mu[b, i], deviations[i], widest):
             if _set_up(work.row, mu[b], deviations, i, widest, place, wall):
-                log = integrate(work, single)[0]
+                log = integrate(work, None, single)[0]
         elif tied and mu[b, i] == value:
             log, share = constant, tied
         out[b, i] = math.exp(log) / share if log >= _LOG_SMALLEST else 0.0

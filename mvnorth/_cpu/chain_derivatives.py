@@ -16,10 +16,9 @@ import math
 from collections import namedtuple
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import FAST, inner
 from mvnorth._cpu.chain_passes import NODES, gather, grid, normalise, panels_of, spread, tilt
-from mvnorth._cpu.factor_nodes import INNER
 from mvnorth._scalar.exp_log import exp_parts, power_of_two
 
 # Rows of what is known of each coordinate between all limits: densities at its limits (0 where the
@@ -35,13 +34,13 @@ SETTLED = 2e-15  # total variation that counts as none
 Messages = namedtuple("Messages", "point edge behind first where forward gain ahead")
 
 
-@njit(**INNER)
+@inner(FAST)
 def _density(t):
     f, power = exp_parts(-0.5 * t * t, 0.0)
     return f * power_of_two(power)
 
 
-@njit(**INNER)
+@inner(FAST)
 def _spread_forwards(chain, i, before, values, work):
     """values at the nodes of i from those of i - 1."""
     scale = 1.0 / chain.noise[i]
@@ -54,7 +53,7 @@ def _spread_forwards(chain, i, before, values, work):
     )  # fmt: skip
 
 
-@njit(**INNER)
+@inner(FAST)
 def _gather_forwards(chain, i, before, y):
     """The same at one point."""
     scale = 1.0 / chain.noise[i]
@@ -63,7 +62,7 @@ def _gather_forwards(chain, i, before, y):
     return gather(pull * start, pull * step, count, before, scale * y)
 
 
-@njit(**INNER)
+@inner(FAST)
 def _prepare(chain, keep):
     """``Messages`` with nothing in them but the limits; without nodes if they would be too many."""
     n = chain.low.size
@@ -86,7 +85,7 @@ def _prepare(chain, keep):
     return Messages(point, edge, behind, first, where, forward, gain, ahead)
 
 
-@njit(**INNER)
+@inner(FAST)
 def _forwards(chain, messages, marks):
     """Fill ``forward``; F at the limits goes into ``marks``."""
     largest = NODES * np.max(chain.panels)
@@ -119,7 +118,7 @@ def _forwards(chain, messages, marks):
             before[k] = values[k] * w[k]
 
 
-@njit(**INNER)
+@inner(FAST)
 def densities(chain, keep, marks):
     """``(messages, whether all is well)``; ``marks`` (5, n) receives what is said above.
 
@@ -177,7 +176,7 @@ def densities(chain, keep, marks):
     return messages, True
 
 
-@njit(**INNER)
+@inner(FAST)
 def _advance(chain, messages, j, source, y, values, before, work, at):
     """Go on to coordinate j; the total variation from the law without the condition.
 
@@ -223,7 +222,7 @@ def _advance(chain, messages, j, source, y, values, before, work, at):
     return distance
 
 
-@njit(**INNER)
+@inner(FAST)
 def pair_densities(chain, messages, marks, pairs, until):
     """Densities of pairs of coordinates at their limits, summed with signs; False if lost.
 

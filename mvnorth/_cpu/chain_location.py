@@ -9,9 +9,8 @@ where nodes go at first, and is measured afterwards.
 import math
 
 import numpy as np
-from numba import njit
 
-from mvnorth._cpu.factor_nodes import INNER, SUMS
+from mvnorth._compile import FAST, SUMS, inner
 from mvnorth._scalar.exp_log import exp_parts, power_of_two
 
 _SWEEPS = 40  # there and back, at most
@@ -22,13 +21,13 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 _NODES = 0.5 + 0.5 * _NODES
 
 
-@njit(**INNER)
+@inner(FAST)
 def _fall(peak, drop):
     """How far a standard normal density falls by exp(-drop), away from a point at distance peak."""
     return 2.0 * drop / (peak + math.sqrt(peak * peak + 2.0 * drop))
 
 
-@njit(**SUMS)
+@inner(SUMS)
 def _side(length, slope, curvature):
     """Integrals of u**k exp(-slope u - curvature u**2/2), k = 0, 1, 2, for u from 0 to length."""
     s0 = s1 = s2 = 0.0
@@ -42,7 +41,7 @@ def _side(length, slope, curvature):
     return length * s0, length * s1, length * s2
 
 
-@njit(**INNER)
+@inner(FAST)
 def truncated(mean, variance, low, high):
     """``(peak, mean, variance)`` of a normal variable between limits, the mean as its excess."""
     deviation = math.sqrt(variance)
@@ -56,7 +55,7 @@ def truncated(mean, variance, low, high):
     return peak, excess, max((right[2] + left[2]) / total - excess * excess, 1e-300)
 
 
-@njit(**INNER)
+@inner(FAST)
 def _reach(peak, excess, variance, centre, cavity):
     """How far from its mean the density of a coordinate may count.
 
@@ -69,7 +68,7 @@ def _reach(peak, excess, variance, centre, cavity):
     return max(near, 2.0 * spread + _fall(2.0 / spread, _FAR))
 
 
-@njit(**INNER)
+@inner(FAST)
 def locate(low, high, rho, noise, place, left, right):
     """Means of the coordinates between their limits, and windows [left, right] around them.
 
@@ -116,7 +115,7 @@ def locate(low, high, rho, noise, place, left, right):
     _smooth(rho, noise, site, tilt, mean, variance, place, left, right)
 
 
-@njit(**INNER)
+@inner(FAST)
 def _smooth(rho, noise, site, tilt, mean, variance, place, left, right):
     """Put places on the mean path of the normal chain with these factors.
 

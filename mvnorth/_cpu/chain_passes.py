@@ -11,9 +11,8 @@ import math
 from collections import namedtuple
 
 import numpy as np
-from numba import njit
 
-from mvnorth._cpu.factor_nodes import INNER, SUMS
+from mvnorth._compile import FAST, SUMS, inner
 from mvnorth._scalar.exp_log import LOG2, exp_parts, power_of_two
 
 NODES = 16  # a panel; _multiply has that many terms
@@ -27,7 +26,7 @@ _INV_SQRT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
 Chain = namedtuple("Chain", "low high rho gap noise place left right slope sigma panels")
 
 
-@njit(**INNER)
+@inner(FAST)
 def grid(chain, i, y, w):
     """Nodes and weights of coordinate i; returns centre of the first panel, their width, number."""
     count = chain.panels[i]
@@ -40,14 +39,14 @@ def grid(chain, i, y, w):
     return chain.left[i] + 0.5 * width, width, count
 
 
-@njit(**INNER)
+@inner(FAST)
 def panels_of(chain, i):
     """What ``grid`` returns, without nodes."""
     width = (chain.right[i] - chain.left[i]) / chain.panels[i]
     return chain.left[i] + 0.5 * width, width, chain.panels[i]
 
 
-@njit(**INNER)
+@inner(FAST)
 def tilt(chain, i, y, n, factors):
     """exp(-g y - top) at the nodes, at most 1; returns top."""
     g = chain.slope[i]
@@ -58,7 +57,7 @@ def tilt(chain, i, y, n, factors):
     return top
 
 
-@njit(**INNER)
+@inner(FAST)
 def _multiply(v, m, out):
     """out = v m for 16 nodes, written so that it becomes vector code: 30 ns, half of a loop's."""
     a0, a1, a2, a3, a4, a5, a6, a7 = v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]
@@ -71,7 +70,7 @@ def _multiply(v, m, out):
         out[k] = s + t
 
 
-@njit(**INNER)
+@inner(FAST)
 def spread(start, step, sources, values, to, to_step, targets, out, work):
     """out_k = sum_j values_j exp(-(y'_k - y_j)**2/2) over nodes of panels, in units of the noise.
 
@@ -105,7 +104,7 @@ def spread(start, step, sources, values, to, to_step, targets, out, work):
                 out[q * NODES + k] += received[k] * (f * power_of_two(power))
 
 
-@njit(**SUMS)
+@inner(SUMS)
 def gather(start, step, sources, values, to):
     """sum_j values_j exp(-(to - y_j)**2/2) over nodes of panels: ``spread`` to one point."""
     half = 0.5 * step
@@ -119,7 +118,7 @@ def gather(start, step, sources, values, to):
     return total
 
 
-@njit(**INNER)
+@inner(FAST)
 def normalise(values, n):
     """Scale by a power of two so that the largest value is about one; returns the power."""
     largest = 0.0
@@ -134,7 +133,7 @@ def normalise(values, n):
     return float(exponent)
 
 
-@njit(**INNER)
+@inner(FAST)
 def add(total, term):
     """Neumaier's sum: total (2,) and what it lost."""
     s = total[0] + term
@@ -143,7 +142,7 @@ def add(total, term):
     total[1] += lost
 
 
-@njit(**INNER)
+@inner(FAST)
 def forwards(chain, first, kept):
     """log of the probability, without exp(-e**2/2); NaN or -inf if the windows miss it.
 

@@ -27,12 +27,23 @@ Hennig & Lacoste-Julien 2011), which were tried and have heavier weights.
 import math
 
 import numpy as np
-from numba import njit
 
-from mvnorth._cpu.tilting import advance, assemble, evaluate, saddle_point
-from mvnorth._linalg.cholesky import PLAIN, SUMS, cholesky_in_place, square, square_plain
+from mvnorth._compile import SUMS, inner, kernel
+from mvnorth._cpu.rounding import (
+    inverse_row_sums,
+    mean_path,
+    of_covariance,
+    of_limits,
+    row_norms,
+    saddle_moments,
+    sequential_moments,
+    sequential_moments_below,
+    solve_transposed,
+)
+from mvnorth._cpu.tilting import rounding_of_sums, saddle_point, settle
+from mvnorth._linalg.cholesky import cholesky_in_place, square_first
 from mvnorth._linalg.product import ROWS, STRIP, subtract_product
-from mvnorth._linalg.reorder import log_interval
+from mvnorth._linalg.reorder import log_interval, row_or_none
 
 ENOUGH = -0.1  # log P above which the first order is enough
 LARGEST_GAP = 1.0  # of the bound: what rounding leaves unknown of a saddle point is no tilt
@@ -46,30 +57,40 @@ _LOG_4_PI = math.log(4.0 * math.pi)
 _LANES = 32  # random vectors that reaches are estimated from
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _chord(low: float, high: float, s: float, e: float, W: float, reach: float) -> float:
     """Curvature in [0, W] of a parabola below log(Phi(high - s) - Phi(low - s)) within reach.
 
     It touches the function at s and meets it at s + reach or s - reach, whichever is flatter.
     """
+    largest = 1.0 - _LEAST if 1.0 - _LEAST < W else W
     if reach < 0.02:
-        return min(W, 1.0 - _LEAST)
-    here = log_interval(low - s, high - s)
-    right = log_interval(low - s - reach, high - s - reach) - here - e * reach
-    left = log_interval(low - s + reach, high - s + reach) - here + e * reach
-    curvature = -2.0 * max(left, right) / (reach * reach)
-    return min(max(curvature, 0.0), W, 1.0 - _LEAST)
+        return largest
+    if low is None:
+        here = log_interval(None, high - s)
+        right = log_interval(None, high - s - reach)
+        left = log_interval(None, high - s + reach)
+    else:
+        here = log_interval(low - s, high - s)
+        right = log_interval(low - s - reach, high - s - reach)
+        left = log_interval(low - s + reach, high - s + reach)
+    left, right = left - here + e * reach, right - here - e * reach
+    curvature = -2.0 * (right if right > left else left) / (reach * reach)
+    curvature = curvature if curvature > 0.0 else 0.0
+    return largest if largest < curvature else curvature
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _range(low: float, high: float, mean: float) -> float:
     """How far from its mean a standard normal between two limits is, but for a share of 3e-5."""
     target = -_LOG_RARE - log_interval(low, high)
     z = math.sqrt(2.0 * target - _LOG_4_PI - math.log(target))  # Phi(-z) = exp(-target), nearly
-    return max(mean - max(low, -z), min(high, z) - mean)
+    right = (z if z < high else high) - mean
+    left = mean + z if low is None else mean - (-z if -z > low else low)
+    return right if right > left else left
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@inner(SUMS)
 def _reaches(G, W, spread, reach, d):
     """How far the conditional means may be from the path, in units of conditional deviations.
 
@@ -96,19 +117,26 @@ def _reaches(G, W, spread, reach, d):
         reach[i] = math.sqrt(total / _LANES)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def choose_curvatures(G, scale, low, high, s, e, W, tau, work, d):
     """tau for the present path."""
     spread, reach = work[0], work[1]
     for i in range(d):
-        spread[i] = _range(scale[i] * low[i] - s[i], scale[i] * high[i] - s[i], e[i])
+        to = scale[i] * high[i] - s[i]
+        if low is None:
+            spread[i] = _range(None, to, e[i])
+        else:
+            spread[i] = _range(scale[i] * low[i] - s[i], to, e[i])
     _reaches(G, W, spread, reach, d)
     for i in range(d):
-        k = _chord(scale[i] * low[i], scale[i] * high[i], s[i], e[i], W[i], reach[i])
+        if low is None:
+            k = _chord(None, scale[i] * high[i], s[i], e[i], W[i], reach[i])
+        else:
+            k = _chord(scale[i] * low[i], scale[i] * high[i], s[i], e[i], W[i], reach[i])
         tau[i] = scale[i] * scale[i] * k / (1.0 - k)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def reverse(T, tau, X, root, d):
     """X + diag(root) = diag(tau)**(1/2) T, transposed and with rows and columns in reverse order.
 
@@ -122,13 +150,13 @@ def reverse(T, tau, X, root, d):
             X[a, c] = T[d - 1 - c, d - 1 - a] * root[c] if c < a < d else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def add_one(M, d):
     for a in range(d):
         M[a, a] += 1.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def look_ahead(T, tau, L, J, scale, s, d):
     """J with sum_j<=i J_ij y_j = eta_i + noise of variance J_ii = lambda_i, given later factors.
 
@@ -142,67 +170,61 @@ def look_ahead(T, tau, L, J, scale, s, d):
         pivot = L[own, own]
         for j in range(i):
             J[i, j] = pivot * L[d - 1 - j, own] - tau[i] * T[i, j]
-        J[i, i] = max(pivot * pivot - tau[i], 1.0)
+        J[i, i] = pivot * pivot - tau[i] if pivot * pivot - tau[i] > 1.0 else 1.0
         root = math.sqrt(J[i, i])
-        change = max(change, abs(root / scale[i] - 1.0))
+        changed = abs(root / scale[i] - 1.0)
+        change = changed if changed > change else change
         s[i] *= root / scale[i]
         scale[i] = root
     return change
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def new_factor(T, J, scale, attached, G, d, begin, end):
+@inner()
+def new_factor(T, J, scale, attached, G, blocked, d, begin, end):
     """T' as G: what rows of T are in the variables x, unit entries on the diagonal left out.
 
     Row i is sum_j T_ij y_j with y = J^-1 (eta + diag(scale) x), times the scale of its variable.
-    Items ``begin`` to ``end`` of ROWS rows each; G (.., E), E a multiple of STRIP.
+    Items ``begin`` to ``end`` of ROWS rows each; G (.., E), E a multiple of STRIP, and one STRIP
+    if ``blocked`` is None.
     """
-    for row in range(begin * ROWS, min(end * ROWS, d), ROWS):
+    for row in range(begin * ROWS, end * ROWS if end * ROWS < d else d, ROWS):
         last = 0
         for i in range(row, row + ROWS):
             a = attached[i] if i < d else 0
-            last = max(last, a)
+            last = a if a > last else last
             for j in range(G.shape[1]):
                 G[i, j] = T[i, j] if i < d and j < a else 0.0
             if i < d:
                 G[i, a] = 1.0
         for strip in range(last - last % STRIP, -1, -STRIP):
             done = strip + STRIP
-            if done <= last:
-                count = last + 1 - done
+            end_column = done if done < last + 1 else last + 1
+            if blocked is not None:
+                count = last + 1 - end_column
                 subtract_product(G, row, strip, G, row, done, J, done, strip, ROWS, STRIP, count)
             for i in range(row, row + ROWS):
-                for k in range(min(done, last + 1) - 1, strip - 1, -1):
+                for k in range(end_column - 1, strip - 1, -1):
                     entry = G[i, k] / J[k, k]
                     G[i, k] = entry
                     for j in range(strip, k):
                         G[i, j] -= entry * J[k, j]
-        for i in range(row, min(row + ROWS, d)):
+        for i in range(row, row + ROWS if row + ROWS < d else d):
             a = attached[i]
             for j in range(a):
                 G[i, j] *= scale[j] * scale[a]
             G[i, a] = 0.0
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def _mean_path(T, scale, e, a, y, r):
-    """Derivatives of log P in the limits, a = scale * e, and the path of y, T^T a."""
-    for i in range(r):
-        a[i] = scale[i] * e[i]
-        y[i] = a[i]
-    for i in range(r):
-        for j in range(i):
-            y[j] += T[i, j] * a[i]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def place(T, G, scale, tau, attached, e, low, high, slope, curve, stretch, shift, work, d, r):
     """Limits, slopes and curves for ``genz_sums``; limits are old ones times stretch plus shift.
 
     Returns the logarithm that scales its weights, and the size of the terms in it.
     """
     a, y = work[0], work[1]
-    _mean_path(T, scale, e, a, y, r)
+    for i in range(r):
+        a[i] = scale[i] * e[i]  # derivatives of log P in the limits
+    mean_path(T, a, y, r)
     log_scale = size = 0.0
     for i in range(d):
         own = attached[i]
@@ -213,7 +235,8 @@ def place(T, G, scale, tau, attached, e, low, high, slope, curve, stretch, shift
             centre += G[i, j] * e[j]
         stretch[i] = scale[own]
         shift[i] = centre + e[own] - scale[own] * path
-        low[i] = stretch[i] * low[i] + shift[i]
+        if low is not None:
+            low[i] = stretch[i] * low[i] + shift[i]
         high[i] = stretch[i] * high[i] + shift[i]
         slope[i] = curve[i] = 0.0
         if i < r:
@@ -228,47 +251,61 @@ def place(T, G, scale, tau, attached, e, low, high, slope, curve, stretch, shift
     return log_scale, size
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
-def rounding_error(T, scale, e, singular, low, high, work, r):
-    """What rounding does to log P, by its derivatives in the limits, which are scale * e.
+@inner()
+def bound_rounding(T, best_e, best_W, norm, z, singular, y, r):
+    """What rounding of the problem does to the bound G at e, which is certain for any e.
 
-    Rows of the factor are known to rounding of their norms, the covariance to that of its
-    variances, and limits less a conditional mean to that of the two, which counts against the
-    distance of the limits.
+    ``evaluate`` takes entries of S for products of norms; T says how small their terms are.
     """
-    a, y = work[0], work[1]
-    _mean_path(T, scale, e, a, y, r)
-    leverage = distance = of_limits = 0.0
+    mean_path(T, best_e, y, r)
+    lost = of_covariance(T, norm, z, best_e, y, best_W, best_W, singular, r, False)
+    leverage, terms = 0.0, 0.0
+    for k in range(r):
+        y[k] = abs(best_e[k])
+        leverage += abs(best_e[k]) * norm[k]
     for i in range(r):
-        norm, path = 1.0, y[i]
-        for j in range(i):
-            norm += T[i, j] * T[i, j]
-            path += T[i, j] * y[j]
-        leverage += abs(a[i]) * math.sqrt(norm)
-        distance += y[i] * y[i]
-        if low[i] > -np.inf:
-            of_limits += (abs(low[i]) + abs(path)) / (high[i] - low[i])
-    of_rows = 8.0 * _EPS * math.sqrt(r * distance)
-    of_covariance = 0.25 * singular * singular / r * leverage
-    return leverage * (of_rows + of_covariance) + 2.0 * _EPS * of_limits
+        for k in range(i):
+            y[k] += abs(T[i, k] * best_e[i])
+    for k in range(r):
+        terms += y[k] * y[k]
+    lost += rounding_of_sums(r) * (terms - leverage * leverage)
+    return lost if lost == lost else np.inf  # NaN: numbers too large for this
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _follow(S, scale, low, high, s, e, W, work, matrix, d):
-    """Newton's method for the path from where it was; returns the length of its last step."""
-    nothing = np.empty(0)
-    G, size = evaluate(S, nothing, nothing, scale, low, high, s, e, W, work[0], d)
-    far = np.inf
-    for _ in range(PATH_STEPS):
-        assemble(S, scale, W, matrix, d, 0, d if d <= PLAIN else matrix.shape[0])
-        cholesky_in_place(matrix, d)
-        G, size, _, far = advance(
-            S, nothing, nothing, scale, low, high, s, e, W, work, matrix, False, d, G, size
-        )  # fmt: skip
-    return far
+@inner()
+def rounding_error(
+    T, scale, s, e, settled, singular, low, high, attached, norm, z, W, work, drawn, d, r
+):  # fmt: skip
+    """What rounding of the covariance and its factor does to log P.
+
+    By the derivatives of log P in the limits, which are scale * e at a saddle point that is
+    ``settled``, with W there to first order; else by the means of one variable after the other.
+    ``drawn`` becomes the means of the variables as they are drawn.
+    """
+    q, y, faces, own = work[0], work[1], work[2], work[3]
+    ties = 0.0
+    if not settled or r < d:
+        if low is None:  # then no rows are tied
+            sequential_moments_below(T, high, y, own, faces, r)
+        else:
+            ties = sequential_moments(T, low, high, attached, singular, y, own, faces, d, r)
+    if settled:
+        saddle_moments(scale, s, low, high, e, own, faces, r)
+        for i in range(r):
+            q[i] = scale[i] * e[i]
+            drawn[i] = e[i]
+        mean_path(T, q, y, r)
+        of_problem = of_covariance(T, norm, z, q, y, W, faces, singular, r, True)
+    else:
+        for i in range(r):
+            drawn[i] = y[i]
+        solve_transposed(T, y, q, r)
+        of_problem = of_covariance(T, norm, z, q, y, own, faces, singular, r, True)
+    of_problem += ties
+    return of_problem if of_problem >= 0.0 else np.inf  # NaN: numbers too large for this
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def first_order(tau, J, scale, d):
     """Exponential tilting: no later factor is curved."""
     for i in range(d):
@@ -278,17 +315,17 @@ def first_order(tau, J, scale, d):
             J[i, j] = 1.0 if i == j else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def copy_factor(G, attached, T, d):
     for i in range(d):
         for j in range(attached[i]):
             T[i, j] = G[i, j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def tilt_dense(
     T, lower, upper, rank, attached, slope, curve, stretch, shift, singular, rounds, log_scale,
-    rounding, log_bound, gap, begin, end,
+    rounding, of_problem, log_bound, gap, blocked, begin, end,
 ):  # fmt: skip
     """Tilt problems ``begin`` to ``end`` of ``genz_sums``.
 
@@ -298,7 +335,7 @@ def tilt_dense(
     Parameters
     ----------
     T : (B, D, D) factors, overwritten with T'
-    lower, upper : (B, d) limits, overwritten with those for x
+    lower, upper : (B, d) limits, overwritten with those for x; lower is None if all are -inf
     rank, attached : as for ``genz_sums``
     slope, curve : (B, d) output
     stretch, shift : (B, d) output, what limits have been multiplied by, and increased by then
@@ -306,59 +343,73 @@ def tilt_dense(
     rounds : updates of tau, at most; 0 for exponential tilting
     log_scale : (B,) output, what logarithms of weights are to be increased by
     rounding : (B,) output, bound on the rounding error of that and of the weights' logarithms
+    of_problem : (B,) output, bound on what the rounding of the covariance does to log P
     log_bound : (B,) output, upper bound on the logarithm of the probability
     gap : (B,) output, by how much weights of first order may exceed the bound; infinite if there
         are none
+    blocked : True, or None for d <= STRIP: what large matrices need is not compiled then
     """
-    d = lower.shape[1]
+    d = upper.shape[1]
     strips = -(-d // STRIP)
     side = strips * STRIP
     items = -(-d // ROWS)
-    S, matrix, J = np.empty((side, side)), np.empty((side, side)), np.zeros((side, side))
+    S, matrix, J = np.empty((side, side)), np.empty((side, side)), np.empty((side, side))
     G = np.empty((side, side))
-    nothing, ones, root = np.empty(0), np.ones(side), np.empty(side)
-    work = np.empty((3, d))
+    ones, root, work = np.empty(side), np.empty(side), np.empty((5, d))
     s, e, W, scale, tau = np.empty(d), np.empty(d), np.empty(d), np.empty(d), np.empty(d)
-    first = np.empty(d)
+    first, first_s, first_W = np.empty(d), np.empty(d), np.empty(d)
+    norm, z, drawn = np.empty(d), np.empty(d), np.empty(d)
+    blocked = None if blocked is None else np.empty((side, STRIP))
+    for i in range(side):
+        ones[i] = 1.0
+        for j in range(side):
+            J[i, j] = 0.0
     for b in range(begin, end):
-        r, low, high, own = rank[b], lower[b], upper[b], attached[b]
-        if r <= PLAIN:
-            square_plain(T[b], ones, S, r)
-        else:
-            square(T[b], ones, S, 0, strips)
+        r, high, own = rank[b], upper[b], attached[b]
+        low = row_or_none(lower, b)
+        square_first(T[b], ones, S, r, blocked)
         first_order(tau, J, scale, r)
         bound, gap[b] = saddle_point(
-            S, nothing, nothing, scale, low, high, s, e, W, work, matrix, r
+            S, None, None, scale, low, high, s, e, W, work, matrix, blocked, r
         )  # fmt: skip
         if not gap[b] < LARGEST_GAP:
             gap[b] = np.inf
-            e[:] = 0.0
-        first[:] = e
-        lost = rounding_error(T[b], scale, e, singular, low, high, work, r)
-        log_bound[b] = min(bound + lost, 0.0)
+            for i in range(d):
+                e[i] = 0.0
+        for i in range(d):
+            first[i], first_s[i], first_W[i] = e[i], s[i], W[i]
+        row_norms(T[b], norm, r)
+        inverse_row_sums(T[b], norm, G, z, r)
+        lost = bound_rounding(T[b], work[3], work[4], norm, z, singular, work[0], r)
+        log_bound[b] = bound + lost if bound + lost < 0.0 else 0.0
         for _ in range(rounds if gap[b] < np.inf and bound < ENOUGH else 0):
-            new_factor(T[b], J, scale, own, G, r, 0, items)
+            new_factor(T[b], J, scale, own, G, blocked, r, 0, items)
             choose_curvatures(G, scale, low, high, s, e, W, tau, work, r)
             reverse(T[b], tau, G, root, r)
-            if r <= PLAIN:
-                square_plain(G, root, matrix, r)
-            else:
-                square(G, root, matrix, 0, strips)
+            square_first(G, root, matrix, r, blocked)
             add_one(matrix, side)
-            cholesky_in_place(matrix, r)
+            cholesky_in_place(matrix, r, blocked)
             change = look_ahead(T[b], tau, matrix, J, scale, s, r)
-            far = _follow(S, scale, low, high, s, e, W, work, matrix, r)
+            _, _, far = settle(
+                S, None, None, scale, low, high, s, e, W, work, matrix, blocked,
+                np.int64(PATH_STEPS), -1.0, np.int64(1), -np.inf, r,
+            )  # fmt: skip
             if not far < PATH_NEAR:
                 first_order(tau, J, scale, r)
-                e[:] = first
+                for i in range(d):
+                    e[i], s[i] = first[i], first_s[i]
                 break
             if change < SETTLED:
                 break
-        new_factor(T[b], J, scale, own, G, d, 0, items)
-        lost = rounding_error(T[b], scale, e, singular, low, high, work, r)
+        new_factor(T[b], J, scale, own, G, blocked, d, 0, items)
+        of_problem[b] = rounding_error(
+            T[b], scale, s, e, gap[b] < np.inf, singular, low, high, own, norm, z, first_W, work,
+            drawn, d, r,
+        )  # fmt: skip
         log_scale[b], size = place(
             T[b], G, scale, tau, own, e, low, high, slope[b], curve[b], stretch[b], shift[b], work,
             d, r,
         )  # fmt: skip
+        lost = of_limits(G, low, high, shift[b], drawn, r)
         rounding[b] = 4.0 * _EPS * size + lost
         copy_factor(G, own, T[b], d)

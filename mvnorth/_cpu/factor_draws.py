@@ -10,12 +10,11 @@ most.  Given z the coordinates are independent.
 import math
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import FAST, inner, kernel
 from mvnorth._cpu.genz import BLOCK, fill, one_sided, two_sided
 from mvnorth._cpu.rejection import place
 from mvnorth._cpu.tilting import interval_moments
-from mvnorth._scalar.exp_log import FAST
 from mvnorth._scalar.normal import log_ndtr, mills
 
 KNOTS = 48  # at most
@@ -25,7 +24,7 @@ X, F, G = 0, 1, 2  # rows of knots: where, the logarithm of the density and its 
 LEFT, RIGHT, MASS = 0, 1, 2  # rows of pieces, one a knot: from, to and integral
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _log_density(lower, upper, scale, v, z):
     """Logarithm of the density of z, without a constant, its slope and minus its curvature."""
     value, slope, curvature = -0.5 * z * z, -z, 1.0
@@ -49,7 +48,7 @@ def _log_density(lower, upper, scale, v, z):
     return value, slope, curvature
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _near_mode(lower, upper, scale, v):
     """A point within a fraction of a deviation of the mode, and about that deviation."""
     z, left, right = 0.0, -np.inf, np.inf
@@ -71,7 +70,7 @@ def _near_mode(lower, upper, scale, v):
     return z, width
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _insert(lower, upper, scale, v, knots, count, z, inside):
     """Add a knot at z, or closer to ``inside`` where the density at z is no number."""
     for _ in range(100):
@@ -88,14 +87,14 @@ def _insert(lower, upper, scale, v, knots, count, z, inside):
     return count + 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _exponential(width, slope):
     """Integral of exp(-slope x) over 0 <= x <= width."""
     drop = slope * width
     return width if drop < 1e-8 else -math.expm1(-drop) / slope
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _measure(knots, pieces, count, top):
     """Set the pieces, in units of exp(top): the integral, its excess, and where that is largest.
 
@@ -139,7 +138,7 @@ def _measure(knots, pieces, count, top):
     return total, excess + before, where
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _side(height, width, slope):
     """Integral of exp(height - slope x) over 0 <= x <= width, for any sign of ``slope``."""
     if slope >= 0.0:
@@ -147,7 +146,7 @@ def _side(height, width, slope):
     return math.exp(height - slope * width) * _exponential(width, -slope)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def set_knots(lower, upper, scale, v, knots, pieces):
     """Bound the density of the common factor of one problem: ``(count, log_bound, top)``.
 
@@ -189,7 +188,7 @@ def set_knots(lower, upper, scale, v, knots, pieces):
     return count, top + math.log(total) - _LOG_SQRT_2_PI, top
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def draw_factors(lower, upper, scale, v, knots, pieces, count, u, z):
     """Draws of the common factor, the first so many of z; returns their number.
 
@@ -234,7 +233,7 @@ def draw_factors(lower, upper, scale, v, knots, pieces, count, u, z):
     return accepted
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(FAST)
 def draw_coordinates(lower, upper, scale, v, places, z, first, u, draws):
     """Coordinates ``first``, ... given the common factors.
 

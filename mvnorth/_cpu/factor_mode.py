@@ -1,9 +1,9 @@
 """The mode of the one-factor integrand, from any start and for any scales."""
 
 import numpy as np
-from numba import njit
 
-from mvnorth._cpu.factor_nodes import BETA, INNER, SCALE, SUMS, M, V
+from mvnorth._compile import FAST, SUMS, inner
+from mvnorth._cpu.factor_nodes import BETA, SCALE, M, V
 from mvnorth._scalar.one_factor import (
     FOUND,
     WALL,
@@ -14,7 +14,7 @@ from mvnorth._scalar.one_factor import (
 )
 
 
-@njit(**SUMS)
+@inner(SUMS)
 def slopes(row, z):
     """Derivatives in z of sum_i log Phi(x_i), to 1e-7.
 
@@ -32,7 +32,7 @@ def slopes(row, z):
     return first, second, third, size
 
 
-@njit(**INNER)
+@inner(FAST)
 def find_mode(row):
     """``(z, width, skewness, size)``: the mode, within 0.05 widths.
 

@@ -14,20 +14,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import types
+from numba.extending import overload
 
-from mvnorth._scalar.exp_log import FAST, split_mantissa
+from mvnorth._compile import FAST, SUMS, inner
+from mvnorth._scalar.exp_log import split_mantissa
 from mvnorth._scalar.one_factor import add_moment, far_parts, log_slopes, quadratic_parts
 from mvnorth._scalar.phi_mills import FAR, far, full, short
 
 NODES = 32  # at most at a time; every number of nodes is a multiple of 8
 _KEPT = 16384  # coordinates whose phi/Phi are kept; of more they are faster computed twice
-# How kernels inside kernels are compiled: nothing calls them from Python, which halves the time.
-INNER: dict[str, Any] = {
-    "cache": True, "nogil": True, "fastmath": FAST, "error_model": "numpy",
-    "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
-}  # fmt: skip
-SUMS = INNER | {"fastmath": FAST | {"reassoc"}}  # for sums whose order does not matter
 
 # What belongs to a row of the batch, (7, d): its m, v, 1/sqrt(c), beta = v/sqrt(c), the x_i at the
 # centre, 1 where x_i is far out at the mode, and a vector for products with second derivatives or,
@@ -60,7 +56,7 @@ Place = namedtuple("Place", "z width a tau linear curvature single")
 TOLERANCE = (1e-13, 1e-7)  # of the integral, in double and in single precision
 
 
-@njit(**INNER)
+@inner(FAST)
 def allocate(d, order):
     """A ``Work`` for rows of d coordinates, with ``order`` rows of moments."""
     kept = 1
@@ -72,14 +68,26 @@ def allocate(d, order):
     return Work(np.empty((7, d)), nodes, mills, moments, np.empty(32), stacks)
 
 
-@njit(**INNER)
+def moments_or_none(work: Any, wanted: Any) -> Any:
+    """The moments of ``work``, or None: what they need is not compiled where ``wanted`` is None."""
+    return None if wanted is None else work.moments
+
+
+@overload(moments_or_none, inline="always")
+def _moments_or_none(work, wanted):
+    if isinstance(wanted, types.NoneType):
+        return lambda work, wanted: None
+    return lambda work, wanted: work.moments
+
+
+@inner(FAST)
 def recentre(row, z):
     """Set x to its values at z; m + v z is one fused operation where the machine has it."""
     for i in range(row.shape[1]):
         row[X, i] = (row[M, i] + row[V, i] * z) * row[SCALE, i]
 
 
-@njit(**SUMS)
+@inner(SUMS)
 def _far_sums(row):
     constant = linear = curvature = 0.0  # x may be infinite where it does not count
     for i in range(row.shape[1]):
@@ -91,7 +99,7 @@ def _far_sums(row):
     return constant, linear, curvature
 
 
-@njit(**INNER)
+@inner(FAST)
 def take_out_quadratic(row, z):
     """Centre the row at the mode z and mark what is far out there.
 
@@ -105,7 +113,7 @@ def take_out_quadratic(row, z):
     return -0.5 * (constant + z * z), linear + z, curvature + 1.0
 
 
-@njit(**INNER, forceinline=True)
+@inner(FAST, forceinline=True)
 def _renormalise(nodes, n):
     for k in range(n):
         m, exponent = split_mantissa(nodes[NUMERATOR, k] / nodes[DENOMINATOR, k])
@@ -117,7 +125,7 @@ def _renormalise(nodes, n):
 def _multiplier(parts: Callable) -> Callable:
     """Compile the multiplication by Phi of coordinates [begin, end) for one form of Phi."""
 
-    @njit(**(INNER | {"cache": False}))
+    @inner(FAST)
     def multiply(row, nodes, mills, n, begin, end):
         mask = mills.shape[0] - 1  # mills holds a power of two of coordinates
         for i in range(begin, end):
@@ -144,7 +152,7 @@ def _multiplier(parts: Callable) -> Callable:
 _multiply_full, _multiply_short, _multiply_far = map(_multiplier, (full, short, far_parts))
 
 
-@njit(**INNER)
+@inner(FAST)
 def _multiply(row, nodes, mills, n, begin, end, single):
     """Nodes with the factors of coordinates [begin, end), in runs of the same kind."""
     for k in range(n):
@@ -169,7 +177,7 @@ def _multiply(row, nodes, mills, n, begin, end, single):
         begin = stop
 
 
-@njit(**INNER)
+@inner(FAST)
 def evaluate(row, nodes, mills, n, shift, linear, curvature, single):
     """The integrand at the first n offsets, with denominators 1 in the end.
 
@@ -185,7 +193,7 @@ def evaluate(row, nodes, mills, n, shift, linear, curvature, single):
     _renormalise(nodes, n)
 
 
-@njit(**SUMS)
+@inner(SUMS)
 def _add_moments(row, nodes, mills, n, shift, moments, begin, end):
     mask = mills.shape[0] - 1
     for i in range(begin, end):
@@ -199,7 +207,7 @@ def _add_moments(row, nodes, mills, n, shift, moments, begin, end):
         add_moment(moments, i, plain, tilted, spread, shift, row[X, i], row[BETA, i])
 
 
-@njit(**SUMS)
+@inner(SUMS)
 def _add_products(row, nodes, mills, n, moments, begin, end):
     """DOT += sum_i (h_i - reference_i) VECTOR_i."""
     mask = mills.shape[0] - 1
@@ -209,7 +217,7 @@ def _add_products(row, nodes, mills, n, moments, begin, end):
             nodes[DOT, k] += (h_i[k] - moments[4, i]) * row[VECTOR, i]
 
 
-@njit(**SUMS)
+@inner(SUMS)
 def _add_second_moments(row, nodes, mills, n, moments, begin, end):
     mask = mills.shape[0] - 1
     for i in range(begin, end):
@@ -228,7 +236,7 @@ def _add_second_moments(row, nodes, mills, n, moments, begin, end):
         moments[7, i] += curvature
 
 
-@njit(**SUMS)
+@inner(SUMS)
 def _add_outer_products(nodes, mills, n, moments):
     d = moments.shape[1]
     for i in range(d):
@@ -246,7 +254,7 @@ def _add_outer_products(nodes, mills, n, moments):
             row[j] += total
 
 
-@njit(**INNER)
+@inner(FAST)
 def add_moments(row, nodes, mills, n, shift, single, moments):
     """Add the weighted nodes: to row 0 h_i, to row 1 h_i delta, to row 2 h_i x_i and to row 3 about
     its size; then, for second derivatives, to row 5 g_i = h_i - reference_i, to row 6
@@ -260,7 +268,7 @@ def add_moments(row, nodes, mills, n, shift, single, moments):
     for k in range(n):
         nodes[DOT, k] = 0.0
     for begin in range(0, d, kept):
-        end = min(begin + kept, d)
+        end = d if d < begin + kept else begin + kept
         if kept < d:
             _multiply(row, nodes, mills, n, begin, end, single)
         _add_moments(row, nodes, mills, n, shift, moments, begin, end)
@@ -268,7 +276,7 @@ def add_moments(row, nodes, mills, n, shift, single, moments):
             _add_products(row, nodes, mills, n, moments, begin, end)
     if second:
         for begin in range(0, d, kept):
-            end = min(begin + kept, d)
+            end = d if d < begin + kept else begin + kept
             if kept < d:
                 _multiply(row, nodes, mills, n, begin, end, single)
             _add_second_moments(row, nodes, mills, n, moments, begin, end)
@@ -276,7 +284,7 @@ def add_moments(row, nodes, mills, n, shift, single, moments):
         _add_outer_products(nodes, mills, n, moments)
 
 
-@njit(**INNER)
+@inner(FAST)
 def set_reference(row, moments):
     """Row 4 of moments: h_i at the centre, so that covariances do not cancel."""
     for i in range(row.shape[1]):
@@ -286,12 +294,21 @@ def set_reference(row, moments):
             moments[4, i] *= row[VECTOR, i]
 
 
-@njit(**INNER)
-def clear(work):
+@inner(FAST)
+def clear(sums, moments):
     """Set sums and moments to zero, but for the reference."""
-    for j in range(work.sums.size):
-        work.sums[j] = 0.0
-    for j in range(work.moments.shape[0]):
-        if j != 4:
-            for i in range(work.moments.shape[1]):
-                work.moments[j, i] = 0.0
+    for j in range(sums.size):
+        sums[j] = 0.0
+    if moments is not None:
+        for j in range(moments.shape[0]):
+            if j != 4:
+                for i in range(moments.shape[1]):
+                    moments[j, i] = 0.0
+
+
+@inner(FAST)
+def has_squares(moments):
+    """Whether products of two phi/Phi are wanted."""
+    if moments is None:
+        return False
+    return moments.shape[0] > SECOND_ORDER

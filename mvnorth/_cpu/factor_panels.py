@@ -11,17 +11,15 @@ at its own centre: at a wall as narrow as 1e-6 no digits are lost.
 import math
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import FAST, inner
 from mvnorth._cpu.factor_nodes import (
     BETA,
-    INNER,
     NODES,
     NUMERATOR,
     OFFSET,
     PARTS,
     POWER,
-    SECOND_ORDER,
     SLOPE,
     SQUARE_ERROR,
     SQUARE_TOTAL,
@@ -34,6 +32,7 @@ from mvnorth._cpu.factor_nodes import (
     add_moments,
     clear,
     evaluate,
+    has_squares,
     recentre,
 )  # fmt: skip
 from mvnorth._scalar.exp_log import power_of_two
@@ -46,7 +45,7 @@ _HALF = NODES // 2 - 2  # nodes of a half panel; three of the others are its end
 _LEGENDRE_NODES, _LEGENDRE_WEIGHTS = np.polynomial.legendre.leggauss(_HALF)
 
 
-@njit(**INNER)
+@inner(FAST)
 def _halves(work, place, low, width, top, parts):
     """Gauss-Legendre on the halves of a panel.
 
@@ -95,7 +94,7 @@ def _halves(work, place, low, width, top, parts):
     return shift
 
 
-@njit(**INNER)
+@inner(FAST)
 def _push_halves(stack, size, low, width, parts):
     for half in range(2):
         stack[size + half, 0] = low + 0.5 * half * width
@@ -106,13 +105,13 @@ def _push_halves(stack, size, low, width, parts):
     return size + 2
 
 
-@njit(**INNER)
+@inner(FAST)
 def _narrowest(z):
     """Width of a panel at z whose nodes are still told apart: a power of two."""
     return power_of_two(math.floor(math.log2(max(abs(z), 1e-30))) - 49.0)
 
 
-@njit(**INNER)
+@inner(FAST)
 def _start(work, place):
     """``(edge, width, top)`` to start from: a round number near the mode, and 2**top there.
 
@@ -133,8 +132,8 @@ def _start(work, place):
     return edge, width, nodes[POWER, 0]
 
 
-@njit(**INNER)
-def panels(work, place):
+@inner(FAST)
+def panels(work, moments, place):
     """``(error, steep_error, used, top)``: totals and moments by panels, those of f / 2**top.
 
     Errors are relative, of the integrals of f and of f STEEP.
@@ -146,11 +145,11 @@ def panels(work, place):
     # itself asks to halve, which lead to the walls; only then is known what f STEEP amounts to.
     now, later = work.stacks[0], work.stacks[1]
     parts = sums[PARTS:]
-    squares = work.moments.shape[0] > SECOND_ORDER
+    squares = has_squares(moments)
     steepest = 0.0
     for i in range(work.row.shape[1]):
         steepest = max(steepest, abs(work.row[BETA, i]))
-    clear(work)
+    clear(sums, moments)
     edge, smallest, top = _start(work, place)
     size, used = 0, 0
     whole = steep = steeper = 0.0
@@ -216,9 +215,8 @@ def panels(work, place):
             error += share * abs(f_new - f) + missed * width
             steep_error += share * abs(g_new - g) + missed
             square_error += share * abs(square_new - square) + missed * steepest
-            if work.moments.shape[1]:
-                n = work.nodes.shape[1]
-                single, moments = place.single, work.moments
+            if moments is not None:
+                n, single = work.nodes.shape[1], place.single
                 add_moments(work.row, work.nodes, work.mills, n, shift, single, moments)
         else:
             size = _push_halves(now, size, low, width, parts)

@@ -6,8 +6,8 @@ Decisions by sums over nodes, which both twins' kernels call.
 from collections import namedtuple
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import FAST, scalar
 from mvnorth._cpu.factor_nodes import (
     FIRST,
     LEFT,
@@ -25,7 +25,6 @@ from mvnorth._cpu.factor_nodes import (
     TOTAL,
     WEIGHT,
 )
-from mvnorth._scalar.exp_log import FAST
 from mvnorth._scalar.one_factor import alias, is_sharp, omitted
 
 # Step and number of nodes to start with, and the share of the sum that the first omitted node may
@@ -45,10 +44,9 @@ Progress = namedtuple("Progress", "low high side tries level")
 # Errors are relative, of the integral, of that of F SLOPE and of that of F SLOPE**2; infinite if
 # the levels did not suffice.
 Outcome = namedtuple("Outcome", "step error slope_error square_error")
-DECISION = {"nogil": True, "fastmath": FAST, "error_model": "numpy"}
 
 
-@njit(**DECISION)
+@scalar(FAST)
 def _too_short(sums, side, cut):
     """Whether a sum goes on beyond the nodes on this side."""
     return (
@@ -57,7 +55,7 @@ def _too_short(sums, side, cut):
     )
 
 
-@njit(**DECISION)
+@scalar(FAST)
 def _squares_too_short(sums, side, cut):
     """The same for products of two phi/Phi, whose peak lies further out still."""
     total, edge = sums[SQUARE_TOTAL], SQUARE_RIGHT if side == RIGHT else SQUARE_LEFT
@@ -66,7 +64,7 @@ def _squares_too_short(sums, side, cut):
     return omitted(sums[edge], sums[edge + 1]) > 10.0 * cut * total
 
 
-@njit(**DECISION)
+@scalar(FAST)
 def _outcome(sums, step):
     """What the rule has reached with a step, by its sums."""
     error = alias(sums[FIRST], sums[SECOND], step) / sums[TOTAL]
@@ -77,7 +75,7 @@ def _outcome(sums, step):
     return Outcome(step, error, slope_error, square_error)
 
 
-@njit(**DECISION)
+@scalar(FAST)
 def first_nodes(single):
     """``(nodes, progress)`` to begin with."""
     step, half = _STEP[single], _FIRST[single] // 2
@@ -85,7 +83,7 @@ def first_nodes(single):
     return nodes, Progress(np.int64(-half), np.int64(half), np.int64(0), np.int64(0), np.int64(0))
 
 
-@njit(**DECISION)
+@scalar(FAST)
 def proceed(sums, progress, hidden, squares, single, tolerance):
     """``(nodes, progress, outcome)``: what to add next, which is nothing in the end.
 
@@ -129,7 +127,7 @@ def proceed(sums, progress, hidden, squares, single, tolerance):
     return nodes, Progress(low, high, side, tries, level), outcome
 
 
-@njit(**DECISION)
+@scalar(FAST)
 def hides_wall(x, beta, nodes, sums, n, width, step, tolerance, squares):
     """Whether Phi(x_i) is a step between two of the n nodes, where the integrand still counts.
 

@@ -2,12 +2,12 @@
 
 import math
 
-from numba import njit
+import numpy as np
 
+from mvnorth._compile import FAST, SUMS, inner, scalar
 from mvnorth._cpu.factor_nodes import (
     BEND,
     FIRST,
-    INNER,
     LEFT,
     NODES,
     NUMERATOR,
@@ -26,7 +26,6 @@ from mvnorth._cpu.factor_nodes import (
     STEEP,
     STEEP_TOTAL,
     STRETCH,
-    SUMS,
     TOTAL,
     TURN,
     TWIST,
@@ -34,11 +33,11 @@ from mvnorth._cpu.factor_nodes import (
     add_moments,
     evaluate,
 )
-from mvnorth._scalar.exp_log import FAST, power_of_two
+from mvnorth._scalar.exp_log import power_of_two
 from mvnorth._scalar.one_factor import map_point, node_terms
 
 
-@njit(**INNER)
+@inner(FAST)
 def place_nodes(work, place, n, start, step):
     """Offsets of t = start + k step, and y' and y'' there."""
     nodes = work.nodes
@@ -50,7 +49,7 @@ def place_nodes(work, place, n, start, step):
         nodes[TURN, k] = turn
 
 
-@njit(**SUMS)
+@inner(SUMS)
 def _fold(work, place, n, top):
     """Weights F / 2**top, and the totals with them."""
     nodes, sums = work.nodes, work.sums
@@ -85,7 +84,7 @@ def _fold(work, place, n, top):
     sums[SQUARE_TOTAL] += square_total
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def note_edge(sums, side, nodes, last, before):
     """Keep what the outermost node on a side and its neighbour add to sums."""
     square = SQUARE_LEFT if side == LEFT else SQUARE_RIGHT
@@ -97,8 +96,8 @@ def note_edge(sums, side, nodes, last, before):
     sums[side + 3] = nodes[WEIGHT, before] * nodes[STEEP, before]
 
 
-@njit(**INNER)
-def sweep(work, place, start, step, count, top, outermost):
+@inner(FAST)
+def sweep(work, moments, place, start, step, count, top, outermost):
     """Add ``count`` nodes from t = start on; sets the power of two ``top`` if it is NaN.
 
     ``outermost`` has bit 1 set if no node is further left, bit 2 if none is further right.
@@ -106,7 +105,7 @@ def sweep(work, place, start, step, count, top, outermost):
     row, nodes, mills = work.row, work.nodes, work.mills
     for begin in range(0, count, NODES):
         left = count - begin
-        n = min(NODES, (left + 7) // 8 * 8)
+        n = NODES if (left + 7) // 8 * 8 > NODES else (left + 7) // 8 * 8
         place_nodes(work, place, n, start + step * begin, step)
         evaluate(row, nodes, mills, n, 0.0, place.linear, place.curvature, place.single)
         for k in range(left, n):  # there the integrand may be too far out to be computed
@@ -115,12 +114,12 @@ def sweep(work, place, start, step, count, top, outermost):
         if math.isnan(top):
             top = nodes[POWER, 0]
             for k in range(n):
-                top = max(top, nodes[POWER, k])
+                top = nodes[POWER, k] if nodes[POWER, k] > top else top
         _fold(work, place, n, top)
         if outermost & 1 and begin == 0:
-            note_edge(work.sums, LEFT, nodes, 0, 1)
+            note_edge(work.sums, np.int64(LEFT), nodes, np.int64(0), np.int64(1))
         if outermost & 2:
-            note_edge(work.sums, RIGHT, nodes, n - 1, n - 2)
-        if work.moments.shape[1]:
-            add_moments(row, nodes, mills, n, 0.0, place.single, work.moments)
+            note_edge(work.sums, np.int64(RIGHT), nodes, n - 1, n - 2)
+        if moments is not None:
+            add_moments(row, nodes, mills, n, 0.0, place.single, moments)
     return top

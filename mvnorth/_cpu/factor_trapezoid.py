@@ -18,18 +18,16 @@ which several halvings do not resolve, go to adaptive Gauss-Legendre panels.
 from collections import namedtuple
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import FAST, inner, scalar
 from mvnorth._cpu.factor_mode import find_mode
 from mvnorth._cpu.factor_nodes import (
     BETA,
     FIRST_ORDER,
-    INNER,
     NUMERATOR,
     OFFSET,
     POWER,
     SECOND,
-    SECOND_ORDER,
     SLOPE,
     SQUARE_ERROR,
     SQUARE_TOTAL,
@@ -42,12 +40,13 @@ from mvnorth._cpu.factor_nodes import (
     add_moments,
     clear,
     evaluate,
+    has_squares,
     recentre,
     set_reference,
     take_out_quadratic,
 )
 from mvnorth._cpu.factor_panels import panels
-from mvnorth._cpu.factor_rule import DECISION, Outcome, first_nodes, hides_wall, proceed
+from mvnorth._cpu.factor_rule import Outcome, first_nodes, hides_wall, proceed
 from mvnorth._cpu.factor_sweep import sweep
 from mvnorth._scalar.one_factor import (
     conclude,
@@ -61,13 +60,15 @@ from mvnorth._scalar.one_factor import (
 )
 
 LEAST_BEND = 0.18  # of the map
-HOPELESS = 0.01  # relative rounding error of the integrand
+LARGEST_NOISE = 0.01  # relative rounding error of the integrand
 LARGEST = 2.0**100
+# What becomes of a row: the rule resolves it, or it has a wall, or no rule would.
+DONE, WALL, HOPELESS = 0, 1, 2
 # What ``integrate`` finds: the error is that of the probability, relative.
 Integral = namedtuple("Integral", "log_prob error slope_error used z width whole")
 
 
-@njit(**INNER)
+@inner(FAST)
 def _is_resolved(work, place, n, step, squares):
     """Whether no wall is seen among the first n nodes.
 
@@ -84,7 +85,7 @@ def _is_resolved(work, place, n, step, squares):
     return True
 
 
-@njit(**INNER)
+@inner(FAST)
 def _gradient_is_hidden(work, z):
     """Whether phi/Phi is zero at all nodes so far, but not where |z| is up to 38."""
     if work.sums[STEEP_TOTAL] > 0.0:
@@ -95,16 +96,18 @@ def _gradient_is_hidden(work, z):
     return counts
 
 
-@njit(**INNER)
-def _trapezoid(work, place, noise):
+@inner(FAST)
+def _trapezoid(work, moments, place, noise):
     """``(outcome, used, top)``: the rule on as many levels as it takes.
 
     Totals and moments are sums over ``used`` nodes, to be multiplied by the step.
     """
     single = place.single
-    squares = work.moments.shape[0] > SECOND_ORDER
+    squares = has_squares(moments)
     nodes, progress = first_nodes(single)
-    top = sweep(work, place, nodes.start, nodes.stride, nodes.count, np.nan, nodes.outermost)
+    top = sweep(
+        work, moments, place, nodes.start, nodes.stride, nodes.count, np.nan, nodes.outermost
+    )
     used = nodes.count
     if not _is_resolved(work, place, nodes.count, nodes.stride, squares):
         return Outcome(nodes.stride, np.inf, np.inf, np.inf), used, top
@@ -114,12 +117,12 @@ def _trapezoid(work, place, noise):
         nodes, progress, outcome = proceed(work.sums, progress, hidden, squares, single, tolerance)
         if nodes.count == 0:
             return outcome, used, top
-        sweep(work, place, nodes.start, nodes.stride, nodes.count, top, nodes.outermost)
+        sweep(work, moments, place, nodes.start, nodes.stride, nodes.count, top, nodes.outermost)
         used += nodes.count
 
 
-@njit(**INNER)
-def _mode_alone(work, place):
+@inner(FAST)
+def _mode_alone(work, moments, place):
     """All weight on the mode, for exponents so large that no two nodes can be compared.
 
     What is lost is far below the rounding of log P.
@@ -132,28 +135,28 @@ def _mode_alone(work, place):
     for k in range(n):
         nodes[WEIGHT, k] = nodes[NUMERATOR, k] / n
         work.sums[TOTAL] += nodes[WEIGHT, k]
-    if work.moments.shape[1]:
-        add_moments(work.row, nodes, work.mills, n, 0.0, single, work.moments)
+    if moments is not None:
+        add_moments(work.row, nodes, work.mills, n, 0.0, single, moments)
     return nodes[POWER, 0]
 
 
-@njit(**INNER)
-def _prepare(work, single):
+@inner(FAST)
+def _prepare(work, moments, single):
     """``(place, constant, noise)`` of the row, centred at its mode, with empty sums.
 
     The constant is the logarithm of what was taken out there; the noise is relative rounding.
     """
     z, width, skew, size = find_mode(work.row)
     constant, linear, curvature = take_out_quadratic(work.row, z)
-    if work.moments.shape[0] > FIRST_ORDER:
-        set_reference(work.row, work.moments)
+    if moments is not None and moments.shape[0] > FIRST_ORDER:
+        set_reference(work.row, moments)
     a, tau = curve_map(skew, LEAST_BEND)
-    clear(work)
+    clear(work.sums, moments)
     place = Place(z, width, a, tau, linear, curvature, single)
     return place, constant, noise_of(width, size, z)
 
 
-@njit(**INNER)
+@inner(FAST)
 def _conclude(work, place, constant, noise, used, factor, top, correction, error, slope_error):
     sums, width, d = work.sums, place.width, work.row.shape[1]
     whole = sums[TOTAL]
@@ -166,53 +169,67 @@ def _conclude(work, place, constant, noise, used, factor, top, correction, error
     return Integral(log_prob, error, slope_error, used, place.z, width, whole)
 
 
-@njit(**INNER)
-def _without_rule(work, place, constant, noise, used, resolvable):
+@inner(FAST)
+def _without_rule(work, moments, place, constant, noise, used, resolvable):
     used, factor, top = np.int64(used), 1.0, 0.0
     error = slope_error = np.inf
     if resolvable:
         # Short functions are too rough to see whether panels agree.
         z, width, a, tau, linear, curvature, _ = place
         double = Place(z, width, a, tau, linear, curvature, np.int64(0))
-        error, slope_error, more, top = panels(work, double)
+        error, slope_error, more, top = panels(work, moments, double)
         used += more
     if not (resolvable and 0.0 < work.sums[TOTAL] < LARGEST):  # or a wall too sharp for numbers
         error = slope_error = np.inf
-        clear(work)
+        clear(work.sums, moments)
         work.sums[SQUARE_ERROR] = np.inf
         recentre(work.row, place.z)
-        used, factor, top = used + 8, place.width, _mode_alone(work, place)
+        used, factor, top = used + 8, place.width, _mode_alone(work, moments, place)
     return _conclude(work, place, constant, noise, used, factor, top, 0.0, error, slope_error)
 
 
-@njit(**DECISION)
-def integrate_unresolved(work, single, used, resolvable):
+@scalar(FAST)
+def integrate_unresolved(work, moments, single, used, resolvable):
     """``integrate`` for a row that the trapezoidal rule has not resolved with ``used`` nodes.
 
     By panels, if it is ``resolvable``: if not the noise but a wall is the reason.
     """
-    place, constant, noise = _prepare(work, single)
-    return _without_rule(work, place, constant, noise, used, resolvable)
+    place, constant, noise = _prepare(work, moments, single)
+    return _without_rule(work, moments, place, constant, noise, used, resolvable)
 
 
-@njit(**INNER)
-def integrate(work, single):
-    """The ``Integral`` of the row.
+@inner(FAST)
+def integrate_by_rule(work, moments, single):
+    """``(state, integral)``: DONE, or a reason why the rule leaves the row to others.
 
-    Moments are to be divided by its ``whole``; slope_error is relative, of the derivatives, and so
-    is sums[SQUARE_ERROR], of the second ones.
+    Moments are to be divided by the ``whole`` of the ``Integral``; slope_error is relative, of the
+    derivatives, and so is sums[SQUARE_ERROR], of the second ones.  If the row is left, only what
+    was ``used`` counts.
     """
-    place, constant, noise = _prepare(work, single)
+    place, constant, noise = _prepare(work, moments, single)
     sums = work.sums
-    used, resolvable = np.int64(0), False
-    if noise <= HOPELESS:
-        outcome, used, top = _trapezoid(work, place, noise)
-        resolvable = outcome.error == np.inf
-        if not resolvable and 0.0 < sums[TOTAL] < LARGEST:
+    state, used = np.int64(HOPELESS), np.int64(0)
+    factor = top = correction = 0.0
+    outcome = Outcome(1.0, np.inf, np.inf, np.inf)
+    if noise <= LARGEST_NOISE:
+        outcome, used, top = _trapezoid(work, moments, place, noise)
+        if outcome.error == np.inf:
+            state = np.int64(WALL)
+        elif 0.0 < sums[TOTAL] < LARGEST:
+            state = np.int64(DONE)
             sums[SQUARE_ERROR] = outcome.square_error
             factor, correction = outcome.step * place.width, measured(outcome.step, sums[SECOND])
-            return _conclude(
-                work, place, constant, noise, used, factor, top, correction, outcome.error,
-                outcome.slope_error,
-            )  # fmt: skip
-    return _without_rule(work, place, constant, noise, used, resolvable)
+    integral = _conclude(
+        work, place, constant, noise, used, factor, top, correction, outcome.error,
+        outcome.slope_error,
+    )  # fmt: skip
+    return state, integral
+
+
+@inner(FAST)
+def integrate(work, moments, single):
+    """The ``Integral`` of the row, as of ``integrate_by_rule`` or ``integrate_unresolved``."""
+    state, integral = integrate_by_rule(work, moments, single)
+    if state == DONE:
+        return integral
+    return integrate_unresolved(work, moments, single, integral.used, state == WALL)

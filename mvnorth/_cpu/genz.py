@@ -15,10 +15,11 @@ variables narrow the limits of the last variable they contain (Genz & Kwong 2000
 """
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import FAST, inner, kernel
 from mvnorth._linalg.product import ROWS, subtract_product
-from mvnorth._scalar.exp_log import FAST, log_scaled, power_of_two
+from mvnorth._linalg.reorder import row_or_none
+from mvnorth._scalar.exp_log import log_scaled, power_of_two
 from mvnorth._scalar.genz import (
     interval_between,
     lattice_point,
@@ -36,20 +37,20 @@ WORK = 9  # arrays of BLOCK that ``draw_variable`` works in
 PANEL = 16  # rows whose sums stay in the first-level cache; T is padded to a multiple of it
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def lattice(u, z, shift, first, stride):
     """One coordinate of a shifted rank-1 lattice under the tent transform, inside (0, 1)."""
     for s in range(BLOCK):
         u[s] = lattice_point(first + stride * s, z, shift)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def fill(a, value):
     for s in range(BLOCK):
         a[s] = value
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def _subtract_tiles(acc, T, panel, first_row, last_row, y, first, last):
     """acc -= T[first_row:last_row, first:last] @ y[first:last]; acc belongs to row ``panel`` on."""
     rows, count = last_row - first_row, last - first
@@ -58,7 +59,7 @@ def _subtract_tiles(acc, T, panel, first_row, last_row, y, first, last):
     )
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def _subtract_row(acc, T_row, y, first, last):
     """acc -= T_row[first:last] @ y[first:last]."""
     for j in range(first, last):
@@ -68,7 +69,7 @@ def _subtract_row(acc, T_row, y, first, last):
             acc[s] -= t * yj[s]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def _quantiles(q, w, far, y):
     """y = Phi^-1(q + 1/2); ``far`` says that some w lie beyond the rational function."""
     for s in range(BLOCK):
@@ -79,7 +80,7 @@ def _quantiles(q, w, far, y):
             y[s] = tail if w[s] > QUANTILE_W_MAX else y[s]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def one_sided(acc, upper, u, weight, power, q, w, y):
     """Factor Phi(b) into the weights and draw y below b = upper + acc."""
     far = 0
@@ -92,7 +93,7 @@ def one_sided(acc, upper, u, weight, power, q, w, y):
     _quantiles(q, w, far > 0, y)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def two_sided(low, high, u, weight, power, q, w, y):
     """Factor Phi(high) - Phi(low) into the weights and draw y between; ``low`` is overwritten."""
     far = 0
@@ -109,7 +110,7 @@ def two_sided(low, high, u, weight, power, q, w, y):
         y[s] *= low[s]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def _narrow(low, high, acc, lower, upper):
     """Intersect [low, high] with lower + acc <= y <= upper + acc."""
     for s in range(BLOCK):
@@ -119,26 +120,26 @@ def _narrow(low, high, acc, lower, upper):
         high[s] = b if b < high[s] else high[s]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def add_parabola(exponent, slope, curve, acc):
     for s in range(BLOCK):
         exponent[s] += acc[s] * (slope + curve * acc[s])
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def tilt(weight, power, exponent):
     """Multiply the weights by exp(exponent)."""
     for s in range(BLOCK):
         weight[s], power[s] = tilted(weight[s], power[s], exponent[s])
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def renormalise(weight, power):
     for s in range(BLOCK):
         weight[s], power[s] = renormalised(weight[s], power[s])
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def add_weights(weight, power, size, total, largest, top):
     """``(total, largest, top)`` with the first ``size`` weights added.
 
@@ -157,18 +158,18 @@ def add_weights(weight, power, size, total, largest, top):
     for s in range(size):
         w = weight[s] * power_of_two(power[s] - peak)
         total += w
-        largest = max(largest, w)
+        largest = w if w > largest else largest
     return total, largest, peak
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def store_logs(out, total, largest, top):
     """Logs of the results of ``add_weights``."""
     out[0] = log_scaled(total, top) if total > 0.0 else -np.inf
     out[1] = log_scaled(largest, top) if total > 0.0 else -np.inf
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def start_block(work):
     """Unit weights, in the work of one block of samples."""
     fill(work[0], 1.0)
@@ -176,7 +177,7 @@ def start_block(work):
     fill(work[8], 0.0)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def draw_variable(T, lower, upper, rank, attached, slope, curve, i, tied, work, sums, y):
     """Draw y[i] of one block of samples from the uniform numbers in work[2].
 
@@ -186,16 +187,17 @@ def draw_variable(T, lower, upper, rank, attached, slope, curve, i, tied, work, 
     weight, power, u, q, w = work[0], work[1], work[2], work[3], work[4]
     low, high, extra, exponent = work[5], work[6], work[7], work[8]
     panel = i - i % PANEL
+    last_row = panel + PANEL if panel + PANEL < rank else rank
     if i == panel:
         for k in range(PANEL):
             fill(sums[k], 0.0)
-        _subtract_tiles(sums, T, panel, i, min(i + PANEL, rank), y, np.int64(0), i)
+        _subtract_tiles(sums, T, panel, i, last_row, y, np.int64(0), i)
     elif i % TILE == 0:
-        _subtract_tiles(sums, T, panel, i, min(panel + PANEL, rank), y, i - TILE, i)
+        _subtract_tiles(sums, T, panel, i, last_row, y, i - TILE, i)
     acc = sums[i - panel]
     _subtract_row(acc, T[i], y, i - i % TILE, i)
     add_parabola(exponent, slope[i], curve[i], acc)
-    if lower[i] == -np.inf and (tied == lower.size or attached[tied] > i):
+    if lower is None or (lower[i] == -np.inf and (tied == lower.size or attached[tied] > i)):
         one_sided(acc, upper[i], u, weight, power, q, w, y[i])
     else:
         fill(low, -np.inf)
@@ -212,14 +214,14 @@ def draw_variable(T, lower, upper, rank, attached, slope, curve, i, tied, work, 
     return tied
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def finish_block(work):
     """Leave the weights in work[0] (mantissa) and work[1] (power of two)."""
     tilt(work[0], work[1], work[8])
     renormalise(work[0], work[1])
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def _weigh_block(
     T, lower, upper, rank, attached, slope, curve, z, shift, first, stride, work, sums, y
 ):
@@ -232,7 +234,7 @@ def _weigh_block(
     finish_block(work)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(FAST)
 def genz_sums(
     T, lower, upper, rank, attached, slope, curve, rows, z, shifts, start, stride, points, out,
     begin, end,
@@ -245,7 +247,8 @@ def genz_sums(
     Parameters
     ----------
     T : (B, D, D) unit lower triangular, D a multiple of PANEL
-    lower, upper : (B, d) limits of the rows of T; lower is -inf for a one-sided row
+    lower, upper : (B, d) limits of the rows of T; lower is -inf for a one-sided row, or None if
+        all are one-sided and none is tied
     rank : (B,) number of variables; rows beyond it are tied to variable ``attached``
     attached : (B, d) non-decreasing from ``rank`` on
     slope, curve : (B, d) tilt of the weights, zero for none
@@ -260,19 +263,23 @@ def genz_sums(
     replicates = shifts.shape[0]
     work = np.empty((WORK, BLOCK))
     sums = np.empty((PANEL, ROW))
-    y = np.zeros((T.shape[1], ROW))
+    y = np.empty((T.shape[1], ROW))
+    for i in range(T.shape[1]):
+        for s in range(ROW):
+            y[i, s] = 0.0
     for item in range(begin, end):
         part = item % parts
         shift = shifts[(item // parts) % replicates]
         b = rows[item // (parts * replicates)]
+        low = row_or_none(lower, b)
         total = largest = 0.0  # times 2**top
         top = -np.inf
         for s in range(0, points, BLOCK):
             first = start[part] + s * stride
             _weigh_block(
-                T[b], lower[b], upper[b], rank[b], attached[b], slope[b], curve[b], z, shift,
-                first, stride, work, sums, y,
+                T[b], low, upper[b], rank[b], attached[b], slope[b], curve[b], z, shift, first,
+                stride, work, sums, y,
             )  # fmt: skip
-            size = min(BLOCK, points - s)
+            size = BLOCK if points - s > BLOCK else points - s
             total, largest, top = add_weights(work[0], work[1], size, total, largest, top)
         store_logs(out[item], total, largest, top)

@@ -12,8 +12,8 @@ derivatives from the same recursion backwards, in which nothing is subtracted bu
 import math
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import kernel
 from mvnorth._scalar.exp_log import scale_by_power
 from mvnorth._scalar.normal import ndtr_parts
 
@@ -23,7 +23,7 @@ _MOST = 4096  # nodes a row
 _DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def label_topk(a, b, k, prob, grad_a, grad_b, begin, end):
     """Probabilities of rows [begin, end), and their derivatives in a and in b.
 

@@ -17,11 +17,10 @@ coordinate given all limits.  The error is measured by a second pass on panels w
 import math
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import FAST, inner, kernel
 from mvnorth._cpu.chain_location import locate
 from mvnorth._cpu.chain_passes import NODES, Chain, add, forwards, grid, normalise, spread, tilt
-from mvnorth._cpu.factor_nodes import INNER
 
 _PANEL, _COARSE = 5.5, 11.0  # width of panels in sigma: to integrate, to find the windows
 _LEAST = 3  # panels of a coordinate: in each a density changes by exp(16) or so
@@ -39,7 +38,7 @@ _GOOD = 1e-10  # difference of two widths of panels that is good enough, times t
 _GAIN = 0.01  # of panels narrower by 3/4 or more; it would be (3/4)**32 = 1e-4 asymptotically
 
 
-@njit(**INNER)
+@inner(FAST)
 def _resize(chain, i, y, w, p, n, cut):
     """Fit the window of coordinate i to its density p at the nodes; True if it was too narrow.
 
@@ -77,7 +76,7 @@ def _resize(chain, i, y, w, p, n, cut):
     return narrow
 
 
-@njit(**INNER)
+@inner(FAST)
 def _measure(chain):
     """Fit all windows by coarse passes forwards and backwards: 0 if they fit, 1 if too narrow.
 
@@ -127,7 +126,7 @@ def _measure(chain):
     return 1 if narrow else 0
 
 
-@njit(**INNER)
+@inner(FAST)
 def _aim(chain, panel, least):
     """Slopes and panels for the places and windows; ``(log of exp(-e**2/2), whether possible)``."""
     n = chain.low.size
@@ -157,14 +156,14 @@ def _aim(chain, panel, least):
     return total[0] + total[1], possible
 
 
-@njit(**INNER)
+@inner(FAST)
 def coarsen(chain):
     """Fewer panels, a third wider or 2 instead of 3: what that changes measures the error."""
     for i in range(chain.low.size):
         chain.panels[i] -= max(1, chain.panels[i] // 4)
 
 
-@njit(**INNER)
+@inner(FAST)
 def _integrate(chain, panels):
     """``(log_prob, rel_error, nodes)`` of one chain; ``panels`` (n,) receives those of the result.
 
@@ -214,7 +213,7 @@ def _integrate(chain, panels):
     return log_prob, error, most
 
 
-@njit(**INNER)
+@inner(FAST)
 def load(low, high, rho, noise):
     """A ``Chain`` without the coordinates that have no limits: they are only links."""
     d = low.size
@@ -246,7 +245,7 @@ def load(low, high, rho, noise):
     )  # fmt: skip
 
 
-@njit(**INNER)
+@inner(FAST)
 def turn(lower, upper, rho, low, high, signs):
     """Limits (d,) of coordinates turned by ``signs`` so that no correlation is negative."""
     sign = 1.0
@@ -258,7 +257,7 @@ def turn(lower, upper, rho, low, high, signs):
         high[i] = upper[i] if sign > 0.0 else -lower[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def markov(lower, upper, rho, noise, log_prob, rel_error, used, found, begin, end):
     """Log probabilities of rows [begin, end), and what the rule and its windows may have missed.
 

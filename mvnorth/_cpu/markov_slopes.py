@@ -13,8 +13,8 @@ change if a coordinate and its limits are scaled, which gives the diagonal,
 """
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import FAST, inner, kernel
 from mvnorth._cpu.chain_derivatives import (
     HIGH,
     LOW,
@@ -25,7 +25,6 @@ from mvnorth._cpu.chain_derivatives import (
     densities,
     pair_densities,
 )
-from mvnorth._cpu.factor_nodes import INNER
 from mvnorth._cpu.markov import coarsen, load, turn
 
 _GAIN = 0.1  # of panels narrower by 3/4 or more, entry by entry
@@ -35,13 +34,13 @@ _STEEP = 4.0  # over sigma: the highest density of a coordinate given another, a
 _EPS = 2.0**-52
 
 
-@njit(**INNER)
+@inner(FAST)
 def _log_size(x):
     """|log x|, and 0 where it does not matter."""
     return abs(np.log(x)) if x > 1e-300 else 0.0
 
 
-@njit(**INNER)
+@inner(FAST)
 def _limit_errors(chain, fine, coarse, common, relative, error):
     """Absolute errors (2, n) of the densities at limits."""
     for i in range(chain.low.size):
@@ -55,7 +54,7 @@ def _limit_errors(chain, fine, coarse, common, relative, error):
                 error[side, i] = change + p * off + _CUT * fine[PEAK, i]
 
 
-@njit(**INNER)
+@inner(FAST)
 def _mean_slopes(chain, fine, coarse, error, common, firm, mean, mean_error):
     """Derivatives in the means (n,) and their errors.
 
@@ -86,7 +85,7 @@ def _mean_slopes(chain, fine, coarse, error, common, firm, mean, mean_error):
         after, after_error = chain.rho[i] * pull, chain.rho[i] * pull_error
 
 
-@njit(**INNER)
+@inner(FAST)
 def _pair_errors(chain, fine, coarse, until, common, relative, pairs, pairs_coarse):
     """Turn ``pair_densities`` into derivatives, and those on wider panels into their errors."""
     n = chain.low.size
@@ -104,7 +103,7 @@ def _pair_errors(chain, fine, coarse, until, common, relative, pairs, pairs_coar
             pairs_coarse[i, j] = pairs_coarse[j, i] = 0.5 * e
 
 
-@njit(**INNER)
+@inner(FAST)
 def _diagonal(chain, fine, error, mean, mean_error, firm, pairs, pairs_error):
     """Fill the diagonals of the derivatives in the covariance, and of their errors."""
     n = chain.low.size
@@ -140,14 +139,14 @@ def _diagonal(chain, fine, error, mean, mean_error, firm, pairs, pairs_error):
         pairs[i, i], pairs_error[i, i] = -0.5 * total, 0.5 * off
 
 
-@njit(**INNER)
+@inner(FAST)
 def _observe(chain, with_pairs, marks, pairs, until):
     """Densities on the panels of the chain; what they come from is not kept."""
     messages, good = densities(chain, with_pairs, marks)
     return good and (not with_pairs or pair_densities(chain, messages, marks, pairs, until))
 
 
-@njit(**INNER)
+@inner(FAST)
 def _differentiate(chain, with_pairs, log_prob, rel_error, relative, firm, limits, covs):
     """Derivatives of one chain: limits (2, 3, n), covs (2, n, n); False if they are not known."""
     n = chain.low.size
@@ -175,7 +174,7 @@ def _differentiate(chain, with_pairs, log_prob, rel_error, relative, firm, limit
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def markov_slopes(
     lower, upper, rho, noise, log_prob, rel_error, found, relative, firm, limits, covs, begin, end
 ):

@@ -15,12 +15,11 @@ all from the nodes of the value.  Rows are independent of each other.
 import math
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import FAST, inner, kernel, scalar
 from mvnorth._cpu.factor_nodes import (
     BETA,
     FIRST_ORDER,
-    INNER,
     SCALE,
     SECOND_ORDER,
     SQUARE_ERROR,
@@ -31,18 +30,26 @@ from mvnorth._cpu.factor_nodes import (
     M,
     V,
     allocate,
+    moments_or_none,
 )
 from mvnorth._cpu.factor_rule import OMITTED
-from mvnorth._cpu.factor_trapezoid import integrate
+from mvnorth._cpu.factor_trapezoid import (
+    DONE,
+    WALL,
+    integrate,
+    integrate_by_rule,
+    integrate_unresolved,
+)
 from mvnorth._scalar.one_factor import MARGIN, hidden_slope, slope_bounds, slope_entry
 
 _REACH = 20.0  # widths beyond which the integrand does not count
 _TINY, _LEAST = 2.0**-1020, 2.0**-500  # an error, a loading
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _load(row, m, scale, v, b):
-    scale_b, v_b = scale[min(b, scale.shape[0] - 1)], v[min(b, v.shape[0] - 1)]
+    scale_b = scale[b if b < scale.shape[0] else 0]
+    v_b = v[b if b < v.shape[0] else 0]
     for i in range(row.shape[1]):
         row[M, i] = m[b, i]
         row[SCALE, i] = scale_b[i]
@@ -50,7 +57,7 @@ def _load(row, m, scale, v, b):
         row[BETA, i] = v_b[i] * scale_b[i]
 
 
-@njit(nogil=True, error_model="numpy")
+@scalar()
 def set_slopes(work, integral, b, single, largest, grad_m, grad_c, grad_v):
     """Derivatives of row b from its moments; bounds on the errors of those in m, c and v."""
     row, moments = work.row, work.moments
@@ -63,7 +70,7 @@ def set_slopes(work, integral, b, single, largest, grad_m, grad_c, grad_v):
             row[SCALE, i], row[BETA, i], row[V, i], moments[0, i], moments[1, i], moments[2, i],
             moments[3, i], whole, z, width, hidden,
         )  # fmt: skip
-        largest_m = max(largest_m, in_m)
+        largest_m = in_m if in_m > largest_m else largest_m
         hidden_m = max(hidden_m, hidden_m_i)
         hidden_c = max(hidden_c, hidden_c_i)
         if grad_m.size:
@@ -79,10 +86,10 @@ def set_slopes(work, integral, b, single, largest, grad_m, grad_c, grad_v):
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def one_factor(
     m, scale, v, single, largest, log_prob, rel_error, used, grad_m, grad_c, grad_v, error,
-    begin, end,
+    state, unresolved, begin, end,
 ):  # fmt: skip
     """Log probabilities, and derivatives of them, of rows [begin, end).
 
@@ -95,21 +102,31 @@ def one_factor(
     largest : to which derivatives are cut off
     log_prob, rel_error, used : (B,) results; rel_error is that of the probability
     grad_m, grad_c, grad_v : (B, d) derivatives of log_prob, or (0, 0) where not wanted
-    error : (B, 3) bounds on the errors of any entry of each of these
+    error : (B, 3) bounds on the errors of any entry of each of these, or None if none is wanted
+    state : (B,) output, DONE or what keeps the trapezoidal rule from resolving a row
+    unresolved : None, or True to complete the rows that are not DONE, by what is compiled only then
     """
-    wanted = grad_m.size + grad_c.size + grad_v.size > 0
-    work = allocate(m.shape[1], FIRST_ORDER if wanted else 0)
+    work = allocate(m.shape[1], np.int64(0 if error is None else FIRST_ORDER))
+    moments = moments_or_none(work, error)
     for b in range(begin, end):
+        if unresolved is not None and state[b] == DONE:
+            continue
         _load(work.row, m, scale, v, b)
-        integral = integrate(work, single)
+        if unresolved is None:
+            state[b], integral = integrate_by_rule(work, moments, single)
+            used[b] = integral.used
+            if state[b] != DONE:
+                continue
+        else:
+            integral = integrate_unresolved(work, moments, single, used[b], state[b] == WALL)
         log_prob[b], rel_error[b], used[b] = integral.log_prob, integral.error, integral.used
-        if wanted:
+        if error is not None:
             error[b, 0], error[b, 1], error[b, 2] = set_slopes(
                 work, integral, b, single, largest, grad_m, grad_c, grad_v
             )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def one_factor_hessian(m, scale, v, vector, log_prob, rel_error, used, product, begin, end):
     """Products of the Hessian of log P in m with vectors, of rows [begin, end).
 
@@ -120,13 +137,13 @@ def one_factor_hessian(m, scale, v, vector, log_prob, rel_error, used, product, 
     product : (B, d) results
     """
     d = m.shape[1]
-    work = allocate(d, SECOND_ORDER)
+    work = allocate(d, np.int64(SECOND_ORDER))
     row, moments = work.row, work.moments
     for b in range(begin, end):
         _load(row, m, scale, v, b)
         for i in range(d):
             row[VECTOR, i] = vector[b, i] * row[SCALE, i]
-        log_prob[b], rel_error[b], _, used[b], _, _, whole = integrate(work, np.int64(0))
+        log_prob[b], rel_error[b], _, used[b], _, _, whole = integrate(work, moments, np.int64(0))
         mean = 0.0  # of the vector's product with h - reference
         for i in range(d):
             mean += moments[5, i] / whole * row[VECTOR, i]
@@ -135,7 +152,7 @@ def one_factor_hessian(m, scale, v, vector, log_prob, rel_error, used, product, 
             product[b, i] = row[SCALE, i] * (covariance - moments[7, i] / whole * row[VECTOR, i])
 
 
-@njit(**INNER)
+@inner(FAST)
 def _set_hessian(work, whole, matrix):
     row, moments = work.row, work.moments
     for i in range(moments.shape[1]):
@@ -147,7 +164,7 @@ def _set_hessian(work, whole, matrix):
             matrix[i, j] = matrix[j, i] = row[SCALE, i] * row[SCALE, j] * covariance
 
 
-@njit(**INNER)
+@inner(FAST)
 def _set_covariance(work, whole, slope_error, width, single, rounding, inherited, grad, error):
     """The derivatives in Sigma and bounds on their errors, without signs."""
     row, moments, sums = work.row, work.moments, work.sums
@@ -192,7 +209,7 @@ def _set_covariance(work, whole, slope_error, width, single, rounding, inherited
         error[i, i] = 0.5 * ((relative + rounding) * largest_c + hidden_c + floor)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def one_factor_matrix(m, scale, v, single, rounding, inherited, matrix, error, begin, end):
     """Matrices of derivatives of log P, of rows [begin, end): in Sigma, or second ones in m.
 
@@ -211,8 +228,9 @@ def one_factor_matrix(m, scale, v, single, rounding, inherited, matrix, error, b
     work = allocate(d, SECOND_ORDER + d)
     for b in range(begin, end):
         _load(work.row, m, scale, v, b)
-        work.row[VECTOR] = 0.0 if error.size else 1.0
-        _, _, slope_error, _, _, width, whole = integrate(work, single)
+        for i in range(d):
+            work.row[VECTOR, i] = 0.0 if error.size else 1.0
+        _, _, slope_error, _, _, width, whole = integrate(work, work.moments, single)
         if error.size:
             _set_covariance(
                 work, whole, slope_error, width, single, rounding, inherited[b], matrix[b], error[b]

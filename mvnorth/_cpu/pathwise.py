@@ -15,8 +15,8 @@ the mean of (high^_i + low^_i) y_j over a block of samples is another product.
 """
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import FAST, inner, kernel
 from mvnorth._cpu.genz import (
     BLOCK,
     PANEL,
@@ -35,6 +35,8 @@ from mvnorth._cpu.reverse_variable import (
     SWEEP,
     add_derivatives,
     add_limits,
+    divide_all,
+    fill_all,
     one_sided,
     rescale,
     shares,
@@ -42,29 +44,30 @@ from mvnorth._cpu.reverse_variable import (
     two_sided,
 )
 from mvnorth._linalg.product import STRIP, subtract_product
-from mvnorth._scalar.exp_log import FAST
+from mvnorth._linalg.reorder import row_or_none
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def _pull_back(Tt, a_bar, y_bar, i, rank):
     """What later variables give y_bar[i], as far as it is not there yet; see ``draw_variable``."""
     panel = i - i % PANEL
     tile = i - i % TILE
-    last = min(panel + PANEL, rank) - 1
+    last = (panel + PANEL if panel + PANEL < rank else rank) - 1
+    end = tile + TILE if tile + TILE < rank else rank
     after = i + 1
     rows = count = np.int64(0)
     if i == last:
         rows, count = np.int64(PANEL), rank - after
     elif i == tile + TILE - 1:
-        rows, count = after - panel, min(after + TILE, rank) - after
+        rows, count = after - panel, (after + TILE if after + TILE < rank else rank) - after
     subtract_product(y_bar, panel, 0, Tt, panel, after, a_bar, after, 0, rows, BLOCK, count)
-    for k in range(i + 1, min(tile + TILE, rank)):
+    for k in range(i + 1, end):
         t = Tt[i, k]
         for s in range(BLOCK):
             y_bar[i, s] -= t * a_bar[k, s]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def _sweep_block(
     T, Tt, lower, upper, rank, attached, slope, curve, z, shift, first, stride, share, sweep,
     acc, y, y_bar, stats,
@@ -74,7 +77,7 @@ def _sweep_block(
     acc becomes a_bar, and y_bar share * (low_bar + high_bar).
     """
     u, low_bar, high_bar = sweep[0], sweep[1], sweep[2]
-    tied = lower.size
+    tied = upper.size
     for i in range(y_bar.shape[0]):
         fill(y_bar[i], 0.0)
     for i in range(rank - 1, -1, -1):
@@ -82,12 +85,14 @@ def _sweep_block(
         _pull_back(Tt, acc, y_bar, i, rank)
         while tied > rank and attached[tied - 1] == i:
             tied -= 1
-        narrowed = tied < lower.size and attached[tied] == i
-        if narrowed:
+        if lower is None:
+            one_sided(acc[i], upper[i], u, y[i], y_bar[i], low_bar)
+            add_derivatives(share, low_bar, stats, 1, i)
+        elif tied < lower.size and attached[tied] == i:
             tied_variable(T, lower, upper, attached, i, tied, share, sweep, acc[i], y, y_bar, stats)
         elif lower[i] == -np.inf:
             one_sided(acc[i], upper[i], u, y[i], y_bar[i], low_bar)
-            add_derivatives(share, low_bar, stats[:, 1], i)
+            add_derivatives(share, low_bar, stats, 1, i)
         else:
             low, high = sweep[3], sweep[4]
             for s in range(BLOCK):
@@ -101,18 +106,18 @@ def _sweep_block(
             acc[i, s] = low_bar[s] + slope[i] + 2.0 * curve[i] * acc[i, s]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def _add_products(y, rank, weighted, across, products):
     """products -= weighted @ y^T below the diagonal; ``across`` (BLOCK, ..) is y turned over."""
     for s in range(BLOCK):
         for j in range(rank):
             across[s, j] = y[j, s]
     for i in range(0, rank, STRIP):
-        rows = min(STRIP, weighted.shape[0] - i)
+        rows = STRIP if weighted.shape[0] - i > STRIP else weighted.shape[0] - i
         subtract_product(products, i, 0, weighted, i, 0, across, 0, 0, rows, i + STRIP, BLOCK)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(FAST)
 def pathwise_sums(
     T, lower, upper, rank, attached, slope, curve, Tt, stats, products, rows, z, shifts, start,
     stride, points, out, begin, end,
@@ -138,14 +143,15 @@ def pathwise_sums(
     sums = np.empty((PANEL, ROW))
     y, acc, y_bar = np.zeros((D, ROW)), np.zeros((D, ROW)), np.zeros((D, ROW))
     across = np.zeros((BLOCK, products.shape[1] + 8))
+    d = upper.shape[1]
     wanted = products.shape[0] > 0
     for item in range(begin, end):
         shift = shifts[(item // parts) % replicates]
         b = rows[item // (parts * replicates)]
-        flat = stats[item].reshape(-1)
-        flat[:] = 0.0
-        product = products[item : item + 1].reshape(-1)  # of nothing, if not wanted
-        product[:] = 0.0
+        low = row_or_none(lower, b)
+        fill_all(stats[item].reshape(-1), 0.0)
+        if wanted:
+            fill_all(products[item].reshape(-1), 0.0)
         total = largest = 0.0  # times 2**top, and so are stats and products
         top = -np.inf
         for s in range(0, points, BLOCK):
@@ -155,29 +161,34 @@ def pathwise_sums(
             for i in range(rank[b]):
                 lattice(work[2], z[i], shift[i], first, stride)
                 tied = draw_variable(
-                    T[b], lower[b], upper[b], rank[b], attached[b], slope[b], curve[b], i, tied,
-                    work, sums, y,
+                    T[b], low, upper[b], rank[b], attached[b], slope[b], curve[b], i, tied, work,
+                    sums, y,
                 )  # fmt: skip
-                acc[i] = sums[i % PANEL]
+                for k in range(ROW):
+                    acc[i, k] = sums[i % PANEL, k]
             finish_block(work)
-            size = min(BLOCK, points - s)
+            size = BLOCK if points - s > BLOCK else points - s
             before = top
             total, largest, top = add_weights(work[0], work[1], size, total, largest, top)
             if top == -np.inf:
                 continue
-            rescale(flat, before - top)
-            rescale(product, before - top)
+            rescale(stats[item].reshape(-1), before - top)
+            if wanted:
+                rescale(products[item].reshape(-1), before - top)
             shares(work[0], work[1], size, top, share)
             _sweep_block(
-                T[b], Tt[b], lower[b], upper[b], rank[b], attached[b], slope[b], curve[b], z,
+                T[b], Tt[b], low, upper[b], rank[b], attached[b], slope[b], curve[b], z,
                 shift, first, stride, share, sweep, acc, y, y_bar, stats[item],
             )  # fmt: skip
             if wanted:
                 _add_products(y, rank[b], y_bar, across, products[item])
-        for i in range(lower.shape[1]):
-            if lower[b, i] == -np.inf:
-                stats[item, :, 2, i] = stats[item, :, 1, i]
+        for i in range(d):
+            if lower is not None and lower[b, i] != -np.inf:
+                continue
+            for k in range(3):
+                stats[item, k, 2, i] = stats[item, k, 1, i]
         if total > 0.0:
-            flat /= total
-            product /= total
+            divide_all(stats[item].reshape(-1), total)
+            if wanted:
+                divide_all(products[item].reshape(-1), total)
         store_logs(out[item], total, largest, top)

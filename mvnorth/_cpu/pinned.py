@@ -10,8 +10,8 @@ and are then drawn on from where they were.  O(d**3) a sample for all limits.
 import math
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import FAST, inner, kernel
 from mvnorth._cpu.genz import (
     BLOCK,
     PANEL,
@@ -24,19 +24,18 @@ from mvnorth._cpu.genz import (
     start_block,
     store_logs,
 )
-from mvnorth._scalar.exp_log import FAST
 from mvnorth._scalar.normal import Z_MAX, gauss_parts
 
 _INV_SQRT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def _copy(source, target):
     for s in range(BLOCK):
         target[s] = source[s]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def _pin(limit, acc, before, y, weight, power):
     """y = limit + acc, and its density as a factor of the weights before."""
     for s in range(BLOCK):
@@ -47,7 +46,7 @@ def _pin(limit, acc, before, y, weight, power):
         power[s] = before[1, s] + k
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def _weigh_pinned(
     T, lower, upper, rank, attached, nothing, i, limit, before, u, work, sums, later, y
 ):
@@ -68,7 +67,7 @@ def _weigh_pinned(
     finish_block(work)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(FAST)
 def pinned_sums(
     T, lower, upper, rank, attached, slope, curve, faces, rows, z, shifts, start, stride, points,
     out, begin, end,

@@ -9,14 +9,13 @@ all of the probability lies close to a limit.
 import math
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import FAST, SUMS, kernel, scalar
 from mvnorth._cpu.genz import BLOCK, PANEL, ROW, WORK, draw_variable, finish_block, start_block
-from mvnorth._linalg.cholesky import SUMS
-from mvnorth._scalar.exp_log import FAST, log_scaled
+from mvnorth._scalar.exp_log import log_scaled
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def place(value, low, high, at_low, at_high, centre, step):
     """The coordinate of the user for low <= value <= high, between at_low and at_high.
 
@@ -32,7 +31,7 @@ def place(value, low, high, at_low, at_high, centre, step):
     return min(max(found, min(at_low, at_high)), max(at_low, at_high))
 
 
-@njit(fastmath=SUMS, error_model="numpy")
+@scalar(SUMS)
 def _row_value(T_row, x, last):
     total = x[last]
     for j in range(last):
@@ -40,8 +39,10 @@ def _row_value(T_row, x, last):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def accept(T, lower, upper, rank, attached, slope, curve, log_share, order, places, u, draws):
+@kernel(FAST)
+def accept(
+    T, lower, upper, rank, attached, slope, curve, log_share, order, places, u, count, draws
+):
     """Draws of one problem from uniform numbers: ``(accepted, sum of shares, largest share)``.
 
     A share is a weight over its bound; their mean estimates the acceptance, and none may be above
@@ -54,6 +55,7 @@ def accept(T, lower, upper, rank, attached, slope, curve, log_share, order, plac
     order : (d,) which coordinate comes where
     places : (4, d) at_low, at_high, centre and step of ``place``, in the order of T
     u : (blocks, rank + 1, BLOCK) inside (0, 1)
+    count : number of proposals, blocks * BLOCK at most
     draws : (blocks * BLOCK, d) output; as many rows as are accepted
     """
     work = np.empty((WORK, BLOCK))
@@ -62,7 +64,7 @@ def accept(T, lower, upper, rank, attached, slope, curve, log_share, order, plac
     x = np.empty(rank)
     accepted = 0
     total = largest = 0.0
-    for block in range(u.shape[0]):
+    for block in range(-(-count // BLOCK)):
         start_block(work)
         tied = rank
         for i in range(rank):
@@ -71,7 +73,7 @@ def accept(T, lower, upper, rank, attached, slope, curve, log_share, order, plac
                 T, lower, upper, rank, attached, slope, curve, i, tied, work, sums, y
             )
         finish_block(work)
-        for s in range(BLOCK):
+        for s in range(min(BLOCK, count - block * BLOCK)):
             if not work[0, s] > 0.0:
                 continue
             share = math.exp(min(log_scaled(work[0, s], work[1, s]) + log_share, 1.0))

@@ -1,18 +1,19 @@
 """Derivatives of a block of samples in the limits of one variable: ``mvnorth._cpu.pathwise``."""
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import FAST, SUMS, inner
 from mvnorth._cpu.genz import BLOCK, fill
-from mvnorth._scalar.exp_log import FAST, power_of_two
+from mvnorth._scalar.exp_log import power_of_two
 from mvnorth._scalar.genz import claimed, pull_below, pull_high, pull_low
 
 SWEEP = 7  # arrays of BLOCK that a variable works in
 
 
-@njit(cache=True, nogil=True, fastmath=FAST | {"reassoc"}, error_model="numpy")
-def add_derivatives(share, g, stats, i):
-    """Add share * g to stats (3, d): the sum, the sum of absolute values, the largest of them."""
+@inner(SUMS)
+def add_derivatives(share, g, stats, kind, i):
+    """Add share * g to stats[:, kind, i]: the sum, that of absolute values, the largest of them."""
+    kind = np.int64(kind)
     total = size = largest = 0.0
     for s in range(BLOCK):
         value = share[s] * g[s]
@@ -21,12 +22,13 @@ def add_derivatives(share, g, stats, i):
     for s in range(BLOCK):
         value = abs(share[s] * g[s])
         largest = value if value > largest else largest
-    stats[0, i] += total
-    stats[1, i] += size
-    stats[2, i] = max(stats[2, i], largest)
+    stats[0, kind, i] += total
+    stats[1, kind, i] += size
+    if largest > stats[2, kind, i]:
+        stats[2, kind, i] = largest
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def rescale(sums, power):
     """sums *= 2**power, when the common power of two of weights has changed."""
     factor = power_of_two(power)
@@ -35,7 +37,19 @@ def rescale(sums, power):
             sums[i] *= factor
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
+def fill_all(a, value):
+    for i in range(a.size):
+        a[i] = value
+
+
+@inner(FAST)
+def divide_all(a, divisor):
+    for i in range(a.size):
+        a[i] /= divisor
+
+
+@inner(FAST)
 def shares(weight, power, size, top, share):
     """Weights over 2**top; 0 beyond the first ``size``."""
     for s in range(BLOCK):
@@ -43,14 +57,14 @@ def shares(weight, power, size, top, share):
         share[s] = value if s < size else 0.0
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def one_sided(acc, upper, u, y, y_bar, high_bar):
     """high_bar of a variable without a lower limit."""
     for s in range(BLOCK):
         high_bar[s] = pull_below(upper + acc[s], u[s], y[s], y_bar[s])
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def two_sided(low, high, u, y, y_bar, low_bar, high_bar):
     """low_bar and high_bar of a variable between limits; 0 where there is nothing between.
 
@@ -62,7 +76,7 @@ def two_sided(low, high, u, y, y_bar, low_bar, high_bar):
         low_bar[s] = pull_low(low[s], high[s], u[s], y[s], y_bar[s])
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def _row_sum(acc, T_row, y, last):
     """acc = -T_row[:last] @ y[:last], in the order of ``draw_variable``."""
     fill(acc, 0.0)
@@ -73,21 +87,22 @@ def _row_sum(acc, T_row, y, last):
             acc[s] -= t * yj[s]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def _narrow(low, high, acc, lower, upper):
     for s in range(BLOCK):
-        low[s] = max(low[s], lower + acc[s])
-        high[s] = min(high[s], upper + acc[s])
+        a, b = lower + acc[s], upper + acc[s]
+        low[s] = a if a > low[s] else low[s]
+        high[s] = b if b < high[s] else high[s]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def _claim(limit, own, limit_bar, own_bar):
     """own_bar = limit_bar where the row's own limit is the one that binds, of which it is taken."""
     for s in range(BLOCK):
         own_bar[s], limit_bar[s] = claimed(limit[s], own[s], limit_bar[s])
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def _claim_row(acc, lower, upper, low, high, low_bar, high_bar, own, row_low, row_high):
     """Derivatives in the limits of one of the rows that narrow a variable."""
     for s in range(BLOCK):
@@ -98,17 +113,17 @@ def _claim_row(acc, lower, upper, low, high, low_bar, high_bar, own, row_low, ro
     _claim(high, own, high_bar, row_high)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def add_limits(share, low_bar, high_bar, stats, i):
     """Statistics of a two-sided row; leaves the derivative in both limits in ``low_bar``."""
-    add_derivatives(share, low_bar, stats[:, 0], i)
-    add_derivatives(share, high_bar, stats[:, 1], i)
+    add_derivatives(share, low_bar, stats, 0, i)
+    add_derivatives(share, high_bar, stats, 1, i)
     for s in range(BLOCK):
         low_bar[s] += high_bar[s]
-    add_derivatives(share, low_bar, stats[:, 2], i)
+    add_derivatives(share, low_bar, stats, 2, i)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def tied_variable(T, lower, upper, attached, i, tied, share, sweep, acc, y, y_bar, stats):
     """Variable i, which tied rows from ``tied`` on narrow; leaves its own row's in sweep[1].
 

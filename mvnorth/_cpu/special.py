@@ -1,13 +1,10 @@
 """Phi, its inverse, log Phi and phi/Phi over flat arrays, as vector code."""
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import FAST, kernel
 from mvnorth._scalar import normal
-from mvnorth._scalar.exp_log import (
-    FAST,
-    scale_by_power,
-)
+from mvnorth._scalar.exp_log import scale_by_power
 from mvnorth._scalar.normal import (
     ndtr_parts,
     quantile_central,
@@ -17,26 +14,26 @@ from mvnorth._scalar.normal import (
 from mvnorth._tables.normal import QUANTILE_W_MAX
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(FAST)
 def ndtr(x, out):
     for i in range(x.size):
         f, k = ndtr_parts(x[i])
         out[i] = scale_by_power(f, k) if x[i] == x[i] else x[i]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(FAST)
 def log_ndtr(x, out):
     for i in range(x.size):
         out[i] = normal.log_ndtr(x[i]) if x[i] == x[i] else x[i]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(FAST)
 def mills(x, out):
     for i in range(x.size):
         out[i] = normal.mills(x[i]) if x[i] == x[i] else x[i]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(FAST)
 def ndtri(p, out):
     far = 0
     for i in range(p.size):

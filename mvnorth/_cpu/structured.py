@@ -10,8 +10,8 @@ for, for any c and v.  Nothing of size d is kept for a sample unless a reverse s
 """
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import FAST, inner, kernel
 from mvnorth._cpu.genz import (
     BLOCK,
     TILE,
@@ -26,12 +26,11 @@ from mvnorth._cpu.genz import (
     two_sided,
 )
 from mvnorth._linalg.reorder import log_interval
-from mvnorth._scalar.exp_log import FAST
 
 WORK = 8  # arrays of BLOCK that ``weigh_block`` works in
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def sort_keys(lower, upper, keys, begin, end):
     """Keys that order coordinates by their marginal probability, the smallest first.
 
@@ -51,19 +50,19 @@ def sort_keys(lower, upper, keys, begin, end):
                 keys[b, i] = log_interval(lower[b, i], upper[b, i])
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def _shifted(limit, t, S, out):
     for s in range(BLOCK):
         out[s] = limit - t * S[s]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def _advance(S, w, y, out):
     for s in range(BLOCK):
         out[s] = S[s] + w * y[s]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def weigh_block(lower, upper, t, w, rank, slope, z, shift, first, stride, work, S, y):
     """Weights of one block of samples, left in work[0] (mantissa) and work[1] (power of two).
 
@@ -95,7 +94,7 @@ def weigh_block(lower, upper, t, w, rank, slope, z, shift, first, stride, work, 
     renormalise(weight, power)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(FAST)
 def structured_sums(
     lower, upper, t, w, rank, slope, rows, z, shifts, start, stride, points, out, begin, end
 ):

@@ -19,12 +19,11 @@ and shows how evenly the samples carry a derivative.
 """
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import FAST, inner, kernel
 from mvnorth._cpu.genz import BLOCK, add_weights, fill, store_logs
 from mvnorth._cpu.reverse_variable import add_derivatives, rescale, shares
 from mvnorth._cpu.structured import WORK, weigh_block
-from mvnorth._scalar.exp_log import FAST
 from mvnorth._scalar.normal import mills
 from mvnorth._scalar.structured import (
     half_A,
@@ -36,7 +35,7 @@ from mvnorth._scalar.structured import (
 )
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def _through_limits(upper, t, w, S, y, S_bar, b_bar, A, W):
     """b_bar, A / 2 and W / 2 of one variable; one output a loop, or it is no vector code."""
     for s in range(BLOCK):
@@ -47,7 +46,7 @@ def _through_limits(upper, t, w, S, y, S_bar, b_bar, A, W):
         W[s] = half_W(w, y[s], S_bar[s])
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def _through_sums(recursion, i, S, y, S_bar, s_bar, later, b_bar, A, W):
     """Put the derivatives in log c_i and v_i in the place of A / 2 and W / 2."""
     inverse_s, v2_over_c, inverse_diag = recursion[0, i], recursion[1, i], recursion[2, i]
@@ -61,7 +60,7 @@ def _through_sums(recursion, i, S, y, S_bar, s_bar, later, b_bar, A, W):
         W[s] = v_bar(S[s], y[s], S_bar[s], s_bar[s], b_bar[s], inverse_diag, w_of_v, s_of_v)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@inner(FAST)
 def _sweep(upper, t, w, rank, recursion, S, y, share, work, stats):
     """Add the derivatives of one block to ``stats``; see ``structured_pathwise_sums``."""
     S_bar, s_bar, later = work[0], work[1], work[2]
@@ -74,12 +73,12 @@ def _sweep(upper, t, w, rank, recursion, S, y, share, work, stats):
         _through_sums(recursion, i, S[i], y[i], S_bar, s_bar, later, g_m, g_c, g_v)
         for s in range(BLOCK):
             S_bar[s] -= t[i] * g_m[s]
-        add_derivatives(share, g_m, stats[:, 0], i)
-        add_derivatives(share, g_c, stats[:, 1], i)
-        add_derivatives(share, g_v, stats[:, 2], i)
+        add_derivatives(share, g_m, stats, 0, i)
+        add_derivatives(share, g_c, stats, 1, i)
+        add_derivatives(share, g_v, stats, 2, i)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(FAST)
 def structured_pathwise_sums(
     lower, upper, t, w, rank, slope, recursion, stats, rows, z, shifts, start, stride, points, out,
     begin, end,

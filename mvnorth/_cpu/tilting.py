@@ -30,21 +30,20 @@ exp(-e^T N x): that is all the kernels of ``genz`` and ``structured`` know of it
 import math
 
 import numpy as np
-from numba import njit
 
-from mvnorth._linalg.cholesky import PLAIN, SUMS, cholesky_in_place, solve_in_place
+from mvnorth._compile import SUMS, inner
+from mvnorth._linalg.cholesky import PLAIN, cholesky_in_place, solve_in_place
 from mvnorth._linalg.reorder import log_interval
 from mvnorth._scalar.normal import mills, tail_ratio
 
 STEPS = 24  # of Newton's method, at most; as many again with a line search
 CLOSE, NEAR = 1e-6, 1e-3  # lengths of a step that ends the method, and that counts as settled
 ROUNDING = 1e-15
-_HALVINGS = 30
-_EPS = 2.0**-52
+HALVINGS = 30  # of a step by the line search, at most
 _LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _tail_variance(x: float, h: float) -> float:
     """1 - h (x + h), h = phi(x)/Phi(x): the variance of a standard normal below x."""
     if h == 0.0:  # no limit, where h x is not a number
@@ -55,7 +54,16 @@ def _tail_variance(x: float, h: float) -> float:
     return y * (1.0 + y * (-6.0 + y * 50.0))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
+def moments_below(high: float) -> tuple[float, float, float]:
+    """``interval_moments`` without a lower limit."""
+    h = mills(high)
+    variance = _tail_variance(high, h)
+    variance = 1e-16 if variance < 1e-16 else variance
+    return log_interval(None, high), (high if high < -h else -h), variance
+
+
+@inner()
 def interval_moments(low: float, high: float) -> tuple[float, float, float]:
     """Log of the probability, mean and variance of a standard normal between two limits.
 
@@ -83,51 +91,57 @@ def interval_moments(low: float, high: float) -> tuple[float, float, float]:
             at_b = math.exp(-0.5 * b * b - _LOG_SQRT_2_PI - log_prob)
         mean = at_a - at_b
         variance = 1.0 + a * at_a - b * at_b - mean * mean
-    mean = min(max(sign * mean, low), high)
-    return log_prob, mean, min(max(variance, 1e-16), 1.0, 0.25 * width * width)
+    mean = sign * mean
+    mean = low if mean < low else mean
+    mean = high if high < mean else mean
+    largest = 0.25 * width * width if width < 2.0 else 1.0
+    variance = 1e-16 if variance < 1e-16 else variance
+    return log_prob, mean, (largest if largest < variance else variance)
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@inner(SUMS)
 def _excess(S, own, load, scale, e, out, d):
     """out = (R S R - I) e with R = diag(scale).
 
-    S is given by its lower triangle, or as diag(own) + load load^T if that is empty.
+    S is given by its lower triangle, or as diag(own) + load load^T; what is not given is None.
     """
-    if S.shape[0] == 0:
+    if load is not None:
         common = 0.0
         for i in range(d):
             common += scale[i] * load[i] * e[i]
         for i in range(d):
             out[i] = scale[i] * (scale[i] * own[i] * e[i] + load[i] * common) - e[i]
-        return
-    for i in range(d):
-        own_e = scale[i] * e[i]
-        total = S[i, i] * own_e
-        for j in range(i):
-            total += S[i, j] * (scale[j] * e[j])
-            out[j] += S[i, j] * own_e
-        out[i] = total
-    for i in range(d):
-        out[i] = scale[i] * out[i] - e[i]
+    if S is not None:
+        for i in range(d):
+            own_e = scale[i] * e[i]
+            total = S[i, i] * own_e
+            for j in range(i):
+                total += S[i, j] * (scale[j] * e[j])
+                out[j] += S[i, j] * own_e
+            out[i] = total
+        for i in range(d):
+            out[i] = scale[i] * out[i] - e[i]
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@inner(SUMS)
 def assemble(S, scale, W, matrix, d, begin, end):
     """Rows ``begin`` to ``end`` of I + W^(1/2) (R S R - I) W^(1/2), see ``_excess``; I beyond d."""
-    root = scale[:d] * np.sqrt(W[:d])
+    root = np.empty(d)
+    for i in range(d):
+        root[i] = scale[i] * math.sqrt(W[i])
     for i in range(begin, end):
         for j in range(i):
             matrix[i, j] = root[i] * S[i, j] * root[j] if i < d else 0.0
         matrix[i, i] = 1.0 + W[i] * (scale[i] * scale[i] * S[i, i] - 1.0) if i < d else 1.0
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@inner(SUMS)
 def _direction(own, load, scale, W, F, matrix, step, d):
     """step = (I + (R S R - I) W)^-1 F and the decrement F^T W step.
 
-    ``matrix`` has the Cholesky factor of what ``assemble`` says; empty with one common factor.
+    ``matrix`` has the Cholesky factor of what ``assemble`` says; None with one common factor.
     """
-    if matrix.shape[0] == 0:  # Sherman and Morrison
+    if load is not None:  # Sherman and Morrison
         top, bottom = 0.0, 1.0
         for i in range(d):
             inverse = 1.0 / (1.0 + W[i] * (scale[i] * scale[i] * own[i] - 1.0))
@@ -138,7 +152,7 @@ def _direction(own, load, scale, W, F, matrix, step, d):
         for i in range(d):
             inverse = 1.0 / (1.0 + W[i] * (scale[i] * scale[i] * own[i] - 1.0))
             step[i] -= scale[i] * load[i] * inverse * (top / bottom)
-    else:
+    if matrix is not None:
         for i in range(d):
             step[i] = math.sqrt(W[i]) * F[i]
         solve_in_place(matrix, step, d)
@@ -150,127 +164,131 @@ def _direction(own, load, scale, W, F, matrix, step, d):
     return decrement
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
+def rounding_of_sums(d):
+    """Relative error of S, and of products with it, in sums over d terms of any sign."""
+    return ROUNDING * (1.0 + d / 8.0)
+
+
+@inner()
 def evaluate(S, own, load, scale, lower, upper, s, e, W, F, d):
-    """e, W and F = (R S R - I) e - s at s; returns G and the size of the terms in it."""
+    """e, W and F = (R S R - I) e - s at s.
+
+    Returns G, the size of the terms in it, and a bound on its rounding error.  That counts what
+    sums over rows of S lose, and limits less s, the latter against the distance of the limits.
+    ``lower`` is None where no limit is a lower one, here and in all that follows.
+    """
     G, size = 0.0, float(d)  # log Phi of a large number is known to rounding of 1
+    leverage = lost = 0.0
     for i in range(d):
-        low, high = scale[i] * lower[i] - s[i], scale[i] * upper[i] - s[i]
-        log_prob, mean, variance = interval_moments(low, high)
+        high = scale[i] * upper[i] - s[i]
+        if lower is None:
+            log_prob, mean, variance = moments_below(high)
+        else:
+            log_prob, mean, variance = interval_moments(scale[i] * lower[i] - s[i], high)
         e[i] = mean
-        W[i] = max(1.0 - variance, 1e-16)
+        W[i] = 1.0 - variance if 1.0 - variance > 1e-16 else 1e-16
         G += log_prob
         size += abs(log_prob)
+        if load is not None:
+            leverage += abs(mean) * scale[i] * math.sqrt(own[i] + load[i] * load[i])
+        if S is not None:
+            leverage += abs(mean) * scale[i] * math.sqrt(S[i, i])
+        terms = abs(scale[i] * upper[i]) if upper[i] < np.inf else 0.0
+        terms += abs(s[i])
+        if lower is not None and lower[i] > -np.inf:
+            terms += abs(scale[i] * lower[i])
+            lost += terms / (high - (scale[i] * lower[i] - s[i]))
+        lost += terms * abs(mean)
     _excess(S, own, load, scale, e, F, d)
     for i in range(d):
         G += e[i] * (0.5 * F[i] - s[i])
         size += abs(e[i] * F[i]) + abs(e[i] * s[i])
         F[i] -= s[i]
-    return G, size
+    return G, size, ROUNDING * (lost + size) + rounding_of_sums(d) * leverage * leverage
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def advance(S, own, load, scale, lower, upper, s, e, W, work, matrix, damped, d, G, size):
-    """One step of Newton's method, ``matrix`` factored.
+@inner()
+def advance(S, own, load, scale, lower, upper, s, e, W, work, matrix, trials, d, G, size):
+    """One step of Newton's method, ``matrix`` factored, halved until G falls, for ``trials`` > 1.
 
-    Returns G, the size of the terms in it, what G would have gained if it were quadratic, and the
-    length of the undamped step, in units of 1 + abs(s).
+    Returns G, the size of the terms in it, a bound on its rounding error, what G would have gained
+    if it were quadratic, and the length of the undamped step, in units of 1 + abs(s).
     """
     F, trial, step = work[0], work[1], work[2]
     decrement = _direction(own, load, scale, W, F, matrix, step, d)
     rounding = ROUNDING * size
-    length, G_trial, far = 1.0, G, 0.0
+    length, G_trial, lost, far = 1.0, G, 0.0, 0.0
     for i in range(d):
-        far = max(far, abs(step[i]) / (1.0 + abs(s[i])))
-    for _ in range(_HALVINGS if damped else 1):
+        length_i = abs(step[i]) / (1.0 + abs(s[i]))
+        far = length_i if length_i > far else far
+    for _ in range(trials):
         for i in range(d):
             trial[i] = s[i] + length * step[i]
-        G_trial, size = evaluate(S, own, load, scale, lower, upper, trial, e, W, F, d)
+        G_trial, size, lost = evaluate(S, own, load, scale, lower, upper, trial, e, W, F, d)
         if G_trial <= G - 1e-4 * length * decrement + rounding:
             break
         length *= 0.5
     for i in range(d):
         s[i] = trial[i]
-    return G_trial, size, decrement, far
+    return G_trial, size, lost, decrement, far
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def saddle_point(S, own, load, scale, lower, upper, s, e, W, work, matrix, d):
+@inner()
+def keep_best(best, G, lost, e, W, best_e, best_W, d):
+    """The smaller one of two bounds, rounding errors included, and where it was found."""
+    if not G + lost < best:
+        return best
+    for i in range(d):
+        best_e[i], best_W[i] = e[i], W[i]
+    return G + lost
+
+
+@inner()
+def settle(
+    S, own, load, scale, lower, upper, s, e, W, work, matrix, blocked, steps, close, trials, best,
+    d,
+):  # fmt: skip
+    """Newton's method from s, until a step is not longer than ``close``.
+
+    Returns the smallest G seen, with its rounding, or ``best`` if that is smaller; how far above
+    its minimum the last one may be; and the length of the last step.  e and W of a smaller G than
+    ``best`` are left in work[3] and work[4].  Limits are multiplied by ``scale`` and S by it from
+    both sides.  ``work`` is (5, d); ``blocked`` is as for ``cholesky_in_place``.
+    """
+    G, size, lost = evaluate(S, own, load, scale, lower, upper, s, e, W, work[0], d)
+    best = keep_best(best, G, lost, e, W, work[3], work[4], d)
+    decrement, far = 0.0, np.inf
+    for _ in range(steps):
+        if matrix is not None:
+            assemble(S, scale, W, matrix, d, 0, d if d <= PLAIN else matrix.shape[0])
+            cholesky_in_place(matrix, d, blocked)
+        G, size, lost, decrement, far = advance(
+            S, own, load, scale, lower, upper, s, e, W, work, matrix, trials, d, G, size
+        )  # fmt: skip
+        best = keep_best(best, G, lost, e, W, work[3], work[4], d)
+        if not far > close:
+            break
+    return best, abs(decrement) + 8.0 * ROUNDING * size, far
+
+
+@inner()
+def saddle_point(S, own, load, scale, lower, upper, s, e, W, work, matrix, blocked, d):
     """Newton's method from s = 0; returns the smallest G seen, and how far above its minimum the
     last one may be.
 
     The second is infinite where the method did not settle; the first bounds the logarithm of the
-    probability all the same, as any G does, up to rounding, which is in it.  Limits are multiplied
-    by ``scale`` and S by it from both sides.  ``work`` is (3, d).
+    probability all the same, as any G does, up to rounding of its terms, which is in it.  e and W
+    where it was found are left in work[3] and work[4].
     """
     best = np.inf
-    for damped in (False, True):
+    for trials in (1, HALVINGS):
         for i in range(d):
             s[i] = 0.0
-        G, size = evaluate(S, own, load, scale, lower, upper, s, e, W, work[0], d)
-        best = min(best, G + ROUNDING * size)
-        decrement, far = 0.0, np.inf
-        for _ in range(STEPS):
-            if matrix.shape[0] > 0:
-                assemble(S, scale, W, matrix, d, 0, d if d <= PLAIN else matrix.shape[0])
-                cholesky_in_place(matrix, d)
-            G, size, decrement, far = advance(
-                S, own, load, scale, lower, upper, s, e, W, work, matrix, damped, d, G, size
-            )  # fmt: skip
-            best = min(best, G + ROUNDING * size)
-            if not far > CLOSE:
-                break
+        best, gap, far = settle(
+            S, own, load, scale, lower, upper, s, e, W, work, matrix, blocked,
+            np.int64(STEPS), CLOSE, np.int64(trials), best, d,
+        )  # fmt: skip
         if far < NEAR:
-            return best, abs(decrement) + 8.0 * ROUNDING * size
+            return best, gap
     return best, np.inf
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def tilt_structured(
-    lower, upper, t, w, own, rank, slope, log_scale, rounding, log_bound, gap, begin, end
-):
-    """Tilt problems ``begin`` to ``end`` of ``structured_sums``, in O(d) a step.
-
-    Parameters
-    ----------
-    lower, upper : (B, d) limits, overwritten with those for x
-    t, w, rank : as for ``structured_sums``
-    own : (B, d) c_i / L_ii**2
-    slope : (B, d) output, see ``structured_sums``
-    log_scale : (B,) output, what logarithms of weights are to be increased by
-    rounding : (B,) output, bound on the rounding error of that and of the weights' logarithms
-    log_bound : (B,) output, upper bound on the logarithm of the probability
-    gap : (B,) output, by how much weights may exceed the bound; infinite if there is no tilt
-    """
-    d = lower.shape[1]
-    none = np.empty((0, 0))
-    scale = np.ones(d)
-    work = np.empty((6, d))
-    s, W, mu = work[3], work[4], work[5]
-    for b in range(begin, end):
-        r, low, high, e = rank[b], lower[b], upper[b], slope[b]
-        for i in range(d):
-            e[i] = 0.0
-        bound, gap[b] = saddle_point(none, own[b], t[b], scale, low, high, s, e, W, work, none, r)
-        if gap[b] == np.inf:
-            for i in range(d):
-                e[i] = 0.0
-        later = total = distance = leverage = of_limits = 0.0
-        for j in range(r - 1, -1, -1):
-            mu[j] = w[b, j] * later
-            later += t[b, j] * e[j]
-            total += mu[j] * mu[j]
-            distance += (mu[j] + e[j]) ** 2
-            leverage += abs(e[j]) * math.sqrt(own[b, j] + t[b, j] * t[b, j])
-        log_scale[b] = -0.5 * total
-        before = 0.0
-        for i in range(r):
-            shift = mu[i] + t[b, i] * before
-            before += w[b, i] * mu[i]
-            if low[i] > -np.inf:
-                of_limits += (abs(low[i]) + abs(shift)) / (high[i] - low[i])
-            low[i] -= shift
-            high[i] -= shift
-        of_rows = leverage * math.sqrt(r * distance)
-        rounding[b] = _EPS * (2.0 * total + 8.0 * of_rows + 2.0 * of_limits)
-        log_bound[b] = min(bound + rounding[b], 0.0)

@@ -56,7 +56,7 @@ from mvnorth._cuda.factor_nodes import (
     evaluate,
     join,
 )
-from mvnorth._cuda.launch import Queue, Shape, kernel
+from mvnorth._cuda.launch import Queue, Shape, cached_kernel, kernel
 from mvnorth._scalar.argmax import (
     BEFORE,
     LEFT,
@@ -192,7 +192,7 @@ def _by_blocks(warps: int, single: int) -> Any:
 def _by_threads(single: int) -> Any:
     """The kernel for rows that are left, in double or single precision."""
 
-    @cuda.jit(cache=True)
+    @cached_kernel()
     def argmax_left(mu, sigma, rows, moments, state, out, nodes, mills, sums, stacks, lines):
         """Results of the rows that are left, by blocks of one thread.
 

@@ -21,7 +21,7 @@ import numpy as np
 from numba import config, cuda, float32, float64, int64
 
 from mvnorth._cuda.launch import Queue, Shape, kernel, multiprocessors
-from mvnorth._methods.lattice_rule import Points
+from mvnorth._points import Points
 from mvnorth._scalar.exp_log import log_scaled
 from mvnorth._scalar.genz import (
     draw_below,

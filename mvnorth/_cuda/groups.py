@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from numba import cuda
 
-from mvnorth._methods.lattice_rule import Points
+from mvnorth._points import Points
 from mvnorth._scalar.genz import join_sums
 
 THREADS = 128  # of a block; groups are powers of two up to it

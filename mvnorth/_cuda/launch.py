@@ -6,11 +6,15 @@ use 65536 / (threads * resident) registers, and a block 96 KB / resident of shar
 48 KB at most (what every device from Volta on has).
 """
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numba import config, cuda
+
+from mvnorth._compile import load_safely, save_safely, set_stamp, warn_no_cache
 
 REGISTERS = 65536  # of a multiprocessor
 SHARED, SHARED_BLOCK = 98304, 49152  # bytes of shared memory: of a multiprocessor, and of a block
@@ -23,7 +27,41 @@ def kernel(threads: int, resident: int) -> Any:
     """
     # The simulator knows no bounds.
     bounds = {} if config.ENABLE_CUDASIM else {"launch_bounds": (threads, resident)}
-    return cuda.jit(cache=True, **bounds)
+    return cached_kernel(**bounds)
+
+
+def cached_kernel(**options: Any) -> Any:
+    """Make a function a kernel that is cached on disk where that can be done."""
+
+    def decorate(function: Callable) -> Any:
+        compiled = cuda.jit(**options)(function)
+        if not config.ENABLE_CUDASIM:
+            try:
+                compiled._cache = _cache_class()(function)
+            except RuntimeError as error:  # there is no folder that can be written
+                warn_no_cache(error)
+            else:
+                set_stamp(compiled._cache, function)
+        return compiled
+
+    return decorate
+
+
+@functools.cache
+def _cache_class() -> Any:
+    """numba's cache of kernels, whose failures are warnings; the simulator has none."""
+    from numba.cuda.dispatcher import CUDACache
+
+    class KernelCache(CUDACache):
+        def load_overload(self, signature: Any, target: Any) -> Any:
+            load = super().load_overload
+            return load_safely(self, lambda: load(signature, target))
+
+        def save_overload(self, signature: Any, compiled: Any) -> None:
+            save = super().save_overload
+            save_safely(self, lambda: save(signature, compiled))
+
+    return KernelCache
 
 
 @dataclass(frozen=True)
@@ -75,7 +113,10 @@ class Queue:
 
     def put(self, a: Any, dtype: Any = None) -> Any:
         """A copy on the device of an array on the host."""
-        return cuda.to_device(np.asarray(a, dtype=dtype, order="C"), stream=self.stream)
+        array = np.asarray(a, dtype=dtype, order="C")
+        # numpy ignores the stride of an axis of length 1, but a device array with a stride of 0
+        # is not contiguous.
+        return cuda.to_device(array.copy() if 0 in array.strides else array, stream=self.stream)
 
     def empty(self, shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
         return cuda.device_array(shape, dtype=dtype, stream=self.stream)

@@ -34,7 +34,13 @@ from mvnorth._cpu.factor_nodes import (
     V,
     Work,
 )
-from mvnorth._cpu.factor_trapezoid import HOPELESS, integrate_unresolved
+from mvnorth._cpu.factor_trapezoid import (
+    DONE,
+    HOPELESS,
+    LARGEST_NOISE,
+    WALL,
+    integrate_unresolved,
+)
 from mvnorth._cpu.one_factor import set_slopes
 from mvnorth._cuda.factor_memory import (
     RESIDENT,
@@ -67,8 +73,8 @@ from mvnorth._cuda.factor_nodes import (
     take_out_quadratic,
 )
 from mvnorth._cuda.factor_trapezoid import trapezoid
-from mvnorth._cuda.launch import Queue, Shape, kernel
-from mvnorth._methods.quadrature import ROUNDING
+from mvnorth._cuda.launch import Queue, Shape, cached_kernel, kernel
+from mvnorth._rounding import ROUNDING
 from mvnorth._scalar.one_factor import (
     conclude,
     final_bound,
@@ -79,7 +85,6 @@ from mvnorth._scalar.one_factor import (
     slope_entry,
 )
 
-_DONE, _WALL, _HOPELESS = 0, 1, 2  # states of a row
 _ROUNDING = tuple(ROUNDING[np.dtype(kind)] for kind in (np.float64, np.float32))
 _LOWEST = tuple(float(np.finfo(kind).min) for kind in (np.float64, np.float32))
 
@@ -148,7 +153,7 @@ def _by_blocks(warps: int, single: int) -> Any:
                 if thread == 0:
                     log_prob[b] = math.nan if is_lost else -math.inf
                     prob[b] = rel_error[b] = error[b] = nothing
-                    used[b], state[b] = 0, _DONE
+                    used[b], state[b] = 0, DONE
                 bound = math.nan if is_lost else math.inf
                 _fill(grad_m, error_m, b, nothing, bound)
                 _fill(grad_c, error_c, b, nothing, bound)
@@ -161,11 +166,11 @@ def _by_blocks(warps: int, single: int) -> Any:
                     moment[j, i] = 0.0
             find_mode(block)
             take_out_quadratic(block)
-            resolvable = desk[NOISE] <= HOPELESS
+            resolvable = desk[NOISE] <= LARGEST_NOISE
             if not resolvable or not trapezoid(block, single):
                 if thread == 0:
                     wall = resolvable and desk[ERROR] == math.inf
-                    state[b], used[b] = _WALL if wall else _HOPELESS, int64(desk[USED])
+                    state[b], used[b] = WALL if wall else HOPELESS, int64(desk[USED])
                 cuda.syncthreads()
                 continue
             whole, steep, width = sums[TOTAL], sums[STEEP_TOTAL], desk[WIDTH]
@@ -179,7 +184,7 @@ def _by_blocks(warps: int, single: int) -> Any:
             )
             if thread == 0:
                 log_prob[b], prob[b], rel_error[b], error[b] = log, probability, relative, absolute
-                used[b], state[b] = int64(desk[USED]), _DONE
+                used[b], state[b] = int64(desk[USED]), DONE
             if moment.shape[1] > 0:
                 z, hidden = desk[Z], hidden_slope(slope_error, steep, whole, width, tolerance)
                 for j in range(5):
@@ -220,7 +225,7 @@ def _by_threads(single: int) -> Any:
     """The kernel for rows that are left, in double or single precision."""
     largest, lowest, rounding = -_LOWEST[single], _LOWEST[single], _ROUNDING[single]
 
-    @cuda.jit(cache=True)
+    @cached_kernel()
     def one_factor_left(
         m, c, v, rows, moments, state, log_prob, prob, rel_error, error, used, grad_m, grad_c,
         grad_v, error_m, error_c, error_v, nodes, mills, sums, stacks,
@@ -236,14 +241,16 @@ def _by_threads(single: int) -> Any:
             plain(sums)[slot], plain(stacks)[slot],
         )  # fmt: skip
         for b in range(slot, m.shape[0], cuda.gridDim.x):
-            if state[b] != _DONE:
+            if state[b] != DONE:
                 _load(work.row, m, c, v, b, 0, 1)
-                integral = integrate_unresolved(work, single, used[b], state[b] == _WALL)
+                integral = integrate_unresolved(
+                    work, work.moments, single, used[b], state[b] == WALL
+                )
                 log, probability, relative, absolute, is_lost = final_value(
                     integral.log_prob, integral.error, rounding, lowest
                 )
                 log_prob[b], prob[b], rel_error[b], error[b] = log, probability, relative, absolute
-                used[b], state[b] = integral.used, _DONE
+                used[b], state[b] = integral.used, DONE
                 bounds = set_slopes(
                     work, integral, b, single, largest, plain(grad_m), plain(grad_c),
                     plain(grad_v),

@@ -49,7 +49,7 @@ from mvnorth._cuda.pathwise_sums import (
     add_statistics,
     settle,
 )
-from mvnorth._methods.lattice_rule import Points
+from mvnorth._points import Points
 from mvnorth._scalar.exp_log import power_of_two
 from mvnorth._scalar.genz import (
     claimed,

@@ -13,11 +13,11 @@ from mvnorth._arguments import real_array
 from mvnorth._cuda.launch import Queue, Shape, kernel
 from mvnorth._device import on_device
 from mvnorth._problem import Tolerance
-from mvnorth._result import Status, slope_of_probability
+from mvnorth._status import Status, derivative_of_probability
 
 _THREADS, _RESIDENT = 128, 8
 _FIXED, _CONVERGED, _LIMIT = int(Status.FIXED), int(Status.CONVERGED), int(Status.LIMIT)
-_scaled = cuda.jit(device=True)(slope_of_probability)
+_scaled = cuda.jit(device=True)(derivative_of_probability)
 
 
 @kernel(_THREADS, _RESIDENT)

@@ -21,7 +21,7 @@ from numba import cuda, float32, float64, int64
 from mvnorth._cpu.genz import TILE
 from mvnorth._cuda.groups import SLICES, THREADS, Split, join_group, progression
 from mvnorth._cuda.launch import Queue, Shape, kernel
-from mvnorth._methods.lattice_rule import Points
+from mvnorth._points import Points
 from mvnorth._scalar.exp_log import log_scaled
 from mvnorth._scalar.genz import (
     draw_below,

@@ -21,7 +21,7 @@ from mvnorth._cpu.genz import TILE
 from mvnorth._cuda.derivative_statistics import PITCH, ROWS, STEPS, STRANDS, add_tile, join_slices
 from mvnorth._cuda.groups import SLICES, THREADS, Split, join_group, progression
 from mvnorth._cuda.launch import Queue, Shape, kernel
-from mvnorth._methods.lattice_rule import Points
+from mvnorth._points import Points
 from mvnorth._scalar.exp_log import power_of_two
 from mvnorth._scalar.genz import draw_below, join_sums, lattice_point, quantile, renormalised
 from mvnorth._scalar.normal import mills

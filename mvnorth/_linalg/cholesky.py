@@ -9,17 +9,16 @@ import math
 from functools import partial
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import SUMS, inner, kernel
 from mvnorth._linalg.product import ROWS, STRIP, subtract_product, transpose_strip
 from mvnorth._threads import run_items
 
-SUMS = {"contract", "nsz", "reassoc"}
 _ITEM = 16  # rows an item of work
 PLAIN = 48  # up to here plain rows are faster than strips
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@inner(SUMS)
 def _dot(a, b, first, last):
     total = 0.0
     for k in range(first, last):
@@ -27,16 +26,17 @@ def _dot(a, b, first, last):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@inner(SUMS)
 def _factor_rows(A, first, last):
     """Rows of the factor from ``first`` to ``last``, once columns before ``first`` are done."""
     for i in range(first, last):
         for j in range(first, i):
             A[i, j] = (A[i, j] - _dot(A[i], A[j], first, j)) / A[j, j]
-        A[i, i] = math.sqrt(max(A[i, i] - _dot(A[i], A[i], first, i), 1e-300))
+        left = A[i, i] - _dot(A[i], A[i], first, i)
+        A[i, i] = math.sqrt(left if left > 1e-300 else 1e-300)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def factor_strip(A, first, packed, inverse):
     """Finish the square A[first:first+STRIP, first:first+STRIP] on the diagonal.
 
@@ -58,12 +58,13 @@ def factor_strip(A, first, packed, inverse):
             inverse[j, i] = -total / A[first + i, first + i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def finish_rows(A, first, packed, inverse, begin, end):
     """Finish A[rows, first:first+STRIP], items ``begin`` to ``end`` of _ITEM rows below it."""
     work = np.empty((ROWS, STRIP))
     start = first + STRIP
-    for row in range(start + begin * _ITEM, min(start + end * _ITEM, A.shape[0]), ROWS):
+    last = start + end * _ITEM if start + end * _ITEM < A.shape[0] else A.shape[0]
+    for row in range(start + begin * _ITEM, last, ROWS):
         subtract_product(A, row, first, A, row, 0, packed, 0, 0, ROWS, STRIP, first)
         for r in range(ROWS):
             for j in range(STRIP):
@@ -72,21 +73,22 @@ def finish_rows(A, first, packed, inverse, begin, end):
         subtract_product(A, row, first, work, 0, 0, inverse, 0, 0, ROWS, STRIP, STRIP)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def cholesky_in_place(A, d):
+@inner()
+def cholesky_in_place(A, d, blocked):
     """Overwrite the lower triangle of A[:d, :d], positive definite, with its Cholesky factor.
 
     Parameters
     ----------
     A : (D, D), D = padded(d) or more; the unit matrix beyond d
+    blocked : True, or None for d <= PLAIN: strips are not compiled then
     """
-    if d <= PLAIN:
-        _factor_rows(A, 0, d)
+    if blocked is not None and d > PLAIN:
+        packed, inverse = np.empty((A.shape[0], STRIP)), np.empty((STRIP, STRIP))
+        for first in range(0, d, STRIP):
+            factor_strip(A, first, packed, inverse)
+            finish_rows(A, first, packed, inverse, 0, (A.shape[0] - first) // _ITEM)
         return
-    packed, inverse = np.empty((A.shape[0], STRIP)), np.empty((STRIP, STRIP))
-    for first in range(0, d, STRIP):
-        factor_strip(A, first, packed, inverse)
-        finish_rows(A, first, packed, inverse, 0, (A.shape[0] - first) // _ITEM)
+    _factor_rows(A, 0, d)
 
 
 def parallel_cholesky(A: np.ndarray) -> None:
@@ -99,7 +101,7 @@ def parallel_cholesky(A: np.ndarray) -> None:
         run_items(partial(finish_rows, A, first, packed, inverse), items, cost)
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@inner(SUMS)
 def solve_in_place(A, x, d):
     """Overwrite x[:d] with the solution of (L L^T) x = x, L in the lower triangle of A."""
     for i in range(d):
@@ -110,7 +112,7 @@ def solve_in_place(A, x, d):
             x[j] -= A[i, j] * x[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def square(X, diagonal, S, begin, end):
     """The lower triangle of S = (X + D) (X + D)^T, D = diag(diagonal): strips ``begin`` to ``end``.
 
@@ -138,10 +140,19 @@ def square(X, diagonal, S, begin, end):
             S[i, i] += diagonal[i] * diagonal[i]
 
 
-@njit(cache=True, nogil=True, fastmath=SUMS, error_model="numpy")
+@inner(SUMS)
 def square_plain(X, diagonal, S, d):
     """``square`` for up to PLAIN rows, the first d of any number."""
     for i in range(d):
         for j in range(i):
             S[i, j] = _dot(X[i], X[j], 0, j) + X[i, j] * diagonal[j]
         S[i, i] = _dot(X[i], X[i], 0, i) + diagonal[i] * diagonal[i]
+
+
+@inner()
+def square_first(X, diagonal, S, d, blocked):
+    """``square`` for the first d rows; ``blocked`` is as for ``cholesky_in_place``."""
+    if blocked is not None and d > PLAIN:
+        square(X, diagonal, S, 0, S.shape[0] // STRIP)
+        return
+    square_plain(X, diagonal, S, d)

@@ -11,13 +11,12 @@ independent coordinates stay zeros.
 from functools import partial
 
 import numpy as np
-from numba import njit
 
-from mvnorth._linalg.reorder import FLAGS
+from mvnorth._compile import SUMS, kernel
 from mvnorth._threads import run_items
 
 
-@njit(cache=True, nogil=True, fastmath=FLAGS, error_model="numpy")
+@kernel(SUMS)
 def _condition(factor, which, coordinates, slope, out, begin, end):
     """``condition`` of items ``begin`` to ``end``."""
     d, width = factor.shape[1], factor.shape[2]
@@ -68,7 +67,7 @@ def condition(
     return slope, out
 
 
-@njit(cache=True, nogil=True, fastmath=FLAGS, error_model="numpy")
+@kernel(SUMS)
 def _given_the_others(factor, singular, root, determined, begin, end):
     """``given_the_others`` of factors ``begin`` to ``end``."""
     d, width = factor.shape[1], factor.shape[2]

@@ -12,28 +12,31 @@ unit variances, the correlation rho with it has (1 - rho**2)/rho = tau**2/alpha:
 1 - rho**2 without cancellation.
 """
 
+import itertools
 import math
+from typing import Any
 
 import numpy as np
-from numba import njit
 
-from mvnorth._linalg.reorder import FLAGS
+from mvnorth._compile import SUMS, inner, kernel
 
 _EPS = float(np.finfo(np.float64).eps)
 _ZERO = 64.0  # times eps and the root of the length: entries of a row that may be rounding
 _MISFIT = 1e-8  # more than that between two neighbours, in units of their noise, is no rounding
 _LARGEST = 1e-6  # misfit of all rows together that still counts as rounding
 _FEW = 8  # rows that are looked at before all are made triangular
+_DEPENDENT = 1e-4  # partial correlation that is no rounding, and no misfit that counts as such
+_SINGULAR = 1e-8  # 1 - rho**2 below which nothing is excluded
 _NONE = -1
 
 
-@njit(cache=True, nogil=True, fastmath=FLAGS, error_model="numpy")
+@inner(SUMS)
 def _subtract(row, other, factor, n):
     for j in range(n):
         row[j] -= factor * other[j]
 
 
-@njit(cache=True, nogil=True, fastmath=FLAGS, error_model="numpy")
+@inner(SUMS)
 def _norm2(row, begin, end):
     total = 0.0
     for j in range(begin, end):
@@ -41,7 +44,7 @@ def _norm2(row, begin, end):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _correlation(tau, alpha):
     """``(rho, sqrt(1 - rho**2))`` where (1 - rho**2)/rho = tau**2/alpha."""
     u = tau * tau / abs(alpha)
@@ -49,13 +52,13 @@ def _correlation(tau, alpha):
     return math.copysign(2.0 / (u + root), alpha), math.sqrt(2.0 * u / (u + root))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _better(rho, noise):
     """rho from what it is to be with its noise, where that says more."""
     return math.copysign(math.sqrt((1.0 - noise) * (1.0 + noise)), rho) if noise < 0.5 else rho
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _link(near, links, a, i, rho, noise):
     """Enter a and i among the two neighbours of each other; False if one has two already."""
     for one, other in ((a, i), (i, a)):
@@ -67,7 +70,7 @@ def _link(near, links, a, i, rho, noise):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _unlink(near, links, a, b):
     """``(rho, noise)`` of the link between a and b, which is taken away; 0, 1 if there is none."""
     for side in range(2):
@@ -80,7 +83,7 @@ def _unlink(near, links, a, b):
     return 0.0, 1.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _make_room(near, links, a):
     """See to it that a has at most one neighbour: a link next to nothing is cut.  Its square."""
     if near[a, 0] == _NONE or near[a, 1] == _NONE:
@@ -92,7 +95,7 @@ def _make_room(near, links, a):
     return rho * rho
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _grow(L, deviation, rounded, near, links):
     """Neighbours of all coordinates (d, 2) with correlations and noises (d, 2, 2); the misfit.
 
@@ -153,7 +156,7 @@ def _grow(L, deviation, rounded, near, links):
     return math.sqrt(misfit2)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _grow_in_order(A, deviation, near, links):
     """Like ``_grow``, for some rows of a triangular factor, and for the order that is given.
 
@@ -189,7 +192,7 @@ def _grow_in_order(A, deviation, near, links):
     return math.sqrt(misfit2)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def _walk(near, links, order, rho, noise):
     """Order and links, one chain after the other; False if neighbours close a ring."""
     d = order.size
@@ -215,7 +218,7 @@ def _walk(near, links, order, rho, noise):
     return n == d
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def chains(factor, order, rho, noise, deviation, error, begin, end):
     """``recognise`` for factors [begin, end)."""
     _, d, columns = factor.shape
@@ -241,6 +244,46 @@ def chains(factor, order, rho, noise, deviation, error, begin, end):
                 break
 
 
+def may_be_chain(factor: np.ndarray) -> np.ndarray:
+    """Return False (B,) where A A^T is certainly not the covariance of a chain, by numpy alone.
+
+    Of any three coordinates of a chain one lies between the other two, which are independent given
+    it.  A few triples are tested; where two coordinates are nearly equal, nothing is excluded.
+
+    Parameters
+    ----------
+    factor : (B, d, r) as for ``recognise``
+    """
+    size, d, _ = factor.shape
+    possible = np.ones(size, dtype=bool)
+    for first in sorted({0, (d - 3) // 2, d - 3}) if d > 2 else ():
+        rows = factor[:, first : first + 3]
+        cov = rows @ rows.swapaxes(1, 2)
+        if size == 1:  # numbers of Python, which take the least time
+            possible[0] = not _dependent(*itertools.chain(*cov[0].tolist()))
+        else:
+            with np.errstate(all="ignore"):
+                possible &= ~_dependent(*cov.reshape(size, 9).T)
+        if not possible.any():
+            break
+    return possible
+
+
+def _dependent(aa: Any, ab: Any, ac: Any, _ba: Any, bb: Any, bc: Any, *rest: Any) -> Any:
+    """Whether any two of three coordinates with that covariance depend given the third."""
+    cc = rest[2]
+    minor_ab, minor_ac, minor_bc = aa * bb - ab * ab, aa * cc - ac * ac, bb * cc - bc * bc
+    every = (minor_ab > _SINGULAR * (aa * bb)) & (minor_ac > _SINGULAR * (aa * cc))
+    every &= minor_bc > _SINGULAR * (bb * cc)
+    for partial, minors in (
+        (ab * cc - ac * bc, minor_ac * minor_bc),
+        (ac * bb - ab * bc, minor_ab * minor_bc),
+        (bc * aa - ab * ac, minor_ab * minor_ac),
+    ):
+        every &= partial * partial > _DEPENDENT**2 * minors
+    return every
+
+
 def recognise(
     factor: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -256,7 +299,8 @@ def recognise(
     order : (B, d) coordinates in the order of the chain, or of several that are independent
     rho, noise : (B, d - 1) correlations of neighbours in that order, and sqrt(1 - rho**2), which
         is as accurate as the factor however small it is
-    deviation : (B, d) standard deviations, of coordinates as they were given
+    deviation : (B, d) standard deviations, of coordinates as they were given; zeros if there is
+        no chain among all
     error : (B,) relative to deviations and noises; infinite where there is no chain. log P is off
         by at most about (d + 2 |log P|) times that.
     """
@@ -265,7 +309,9 @@ def recognise(
     size, d, columns = factor.shape
     order = np.zeros((size, d), dtype=np.int64)
     rho, noise = np.zeros((2, size, d - 1))
-    deviation, error = np.empty((size, d)), np.empty(size)
+    deviation, error = np.zeros((size, d)), np.full(size, np.inf)
+    if not may_be_chain(factor).any():  # and nothing is compiled
+        return order, rho, noise, deviation, error
 
     def some(begin: int, end: int) -> None:
         chains(factor, order, rho, noise, deviation, error, begin, end)

@@ -3,7 +3,20 @@
 See ``mvnorth.covariance`` for the formulas.
 """
 
+from typing import NamedTuple
+
 import numpy as np
+
+
+class OneFactorForm(NamedTuple):
+    """Rows diag(c) + v v^T: c and v (1 or B, d), and the error (1 or B,) of both relative to c.
+
+    The error is infinite for rows that do not have this form.
+    """
+
+    c: np.ndarray
+    v: np.ndarray
+    error: np.ndarray
 
 
 def running_sums(c: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -26,8 +39,8 @@ def dense_cholesky(diag: np.ndarray, w: np.ndarray, v: np.ndarray) -> np.ndarray
     return L
 
 
-def recognise(L: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """``(c, v, error)`` with L L^T = diag(c) + v v^T for factors (B, d, d), in O(d**2).
+def recognise(L: np.ndarray) -> OneFactorForm:
+    """Find c and v with L L^T = diag(c) + v v^T for factors (B, d, d), in O(d**2).
 
     Below the diagonal L_ij = v_i w_j: the first column gives v up to a number alpha, the others
     must be multiples of it, and what each entry of the diagonal says of alpha must agree.
@@ -36,7 +49,7 @@ def recognise(L: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """
     size, d, columns = L.shape
     if columns != d:
-        return np.empty((size, d)), np.empty((size, d)), np.full(size, np.inf)
+        return OneFactorForm(np.empty((size, d)), np.empty((size, d)), np.full(size, np.inf))
     deviation = np.sqrt(np.einsum("bij,bij->bi", L, L))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         c, v, error = (_two_coordinates if d == 2 else _many_coordinates)(L, deviation)
@@ -44,7 +57,7 @@ def recognise(L: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     independent = ~np.tril(L, -1).any(axis=(1, 2)) & (deviation > 0.0).all(axis=1)
     c[independent], v[independent], error[independent] = deviation[independent] ** 2, 0.0, 0.0
     error[np.triu(L, 1).any(axis=(1, 2))] = np.inf
-    return c, v, error
+    return OneFactorForm(c, v, error)
 
 
 def _many_coordinates(

@@ -8,10 +8,11 @@ in the order of k whatever the size, position or thread, so that no result depen
 from typing import Any
 
 import llvmlite.binding as llvm
-import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from mvnorth._compile import kernel
 
 ROWS = 4  # of a tile
 LANES = 32 if llvm.get_host_cpu_features().get("avx512f") else 8  # columns: what registers hold
@@ -96,30 +97,38 @@ def _subtract_tile(
 subtract_tile: Any = intrinsic(_subtract_tile)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _subtract_product(C, i, j, A, row, first, B, k, s, rows, columns, count):
+def _loop_over_tiles(C, i, j, A, row, first, B, k, s, rows, columns, count):
     for n in range(0, count, _DEPTH):
-        depth = min(_DEPTH, count - n)
+        depth = _DEPTH if count - n > _DEPTH else count - n
         for lane in range(0, columns, LANES):
             for r in range(0, rows, ROWS):
                 subtract_tile(C, i + r, j + lane, A, row + r, first + n, B, k + n, s + lane, depth)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def subtract_product(C, i, j, A, row, first, B, k, s, rows, columns, count):
+def _subtract_product(
+    typingctx: Any, C: Any, i: Any, j: Any, A: Any, row: Any, first: Any, B: Any, k: Any, s: Any,
+    rows: Any, columns: Any, count: Any,
+) -> Any:  # fmt: skip
     """C[i:i+rows, j:j+columns] -= A[row:row+rows, first:first+count] @ B[k:k+count, s:s+columns].
 
     ``columns`` is a multiple of LANES.  Rows are taken in tiles of ROWS: up to ROWS - 1 more of C
     are overwritten and of A read, which must be there.
     """
-    whole = np.int64  # numba compiles a function anew for every constant among its arguments
-    _subtract_product(
-        C, whole(i), whole(j), A, whole(row), whole(first), B, whole(k), whole(s),
-        whole(rows), whole(columns), whole(count),
-    )  # fmt: skip
+
+    # An intrinsic, since a compiled function is compiled anew for every constant in a call of it.
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return context.compile_internal(builder, _loop_over_tiles, signature, args)
+
+    arguments = (C, i, j, A, row, first, B, k, s, rows, columns, count)
+    arrays = {0, 3, 6}
+    signature = types.void(*(x if n in arrays else types.int64 for n, x in enumerate(arguments)))
+    return signature, codegen
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+subtract_product: Any = intrinsic(_subtract_product)
+
+
+@kernel()
 def transpose_strip(X, row, first, count, packed):
     """packed[:count] = X[row:row+STRIP, first:first+count]^T; rows that X lacks are zeros."""
     for r in range(STRIP):

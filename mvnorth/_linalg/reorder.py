@@ -7,20 +7,37 @@ a small diagonal of L keeps its accuracy.
 """
 
 import math
+from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import types
+from numba.extending import overload
 
+from mvnorth._compile import SUMS, inner, kernel
 from mvnorth._scalar.exp_log import log_scaled
 from mvnorth._scalar.normal import interval_parts, ndtr_parts
 
-FLAGS = {"contract", "nsz", "reassoc"}
 _LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+def row_or_none(limits: Any, b: Any) -> Any:
+    """limits[b], or None if there are none: kernels leave out what is not needed then."""
+    return None if limits is None else limits[b]
+
+
+@overload(row_or_none, inline="always")
+def _row_or_none(limits, b):
+    if isinstance(limits, types.NoneType):
+        return lambda limits, b: None
+    return lambda limits, b: limits[b]
+
+
+@inner()
 def log_interval(low: float, high: float) -> float:
-    """log(Phi(high) - Phi(low))."""
+    """log(Phi(high) - Phi(low)); a lower limit of None is minus infinity."""
+    if low is None:
+        f, k = ndtr_parts(high)
+        return log_scaled(f, k)
     if low == -np.inf:
         f, k = ndtr_parts(high)
         return log_scaled(f, k)
@@ -28,17 +45,23 @@ def log_interval(low: float, high: float) -> float:
     return log_scaled(width, k) if width > 0.0 else -np.inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def truncated_mean(low: float, high: float) -> float:
-    """Mean of a standard normal between two limits; between them whatever the rounding."""
+    """Mean of a standard normal between two limits; between them whatever the rounding.
+
+    A lower limit of None is minus infinity.
+    """
     log_prob = log_interval(low, high)
-    mean = -math.exp(min(-0.5 * high * high - _LOG_SQRT_2_PI - log_prob, 700.0))
-    if low > -np.inf:
-        mean += math.exp(min(-0.5 * low * low - _LOG_SQRT_2_PI - log_prob, 700.0))
-    return min(max(mean, low), high)
+    exponent = -0.5 * high * high - _LOG_SQRT_2_PI - log_prob
+    mean = -math.exp(700.0 if exponent > 700.0 else exponent)
+    if low is not None and low > -np.inf:
+        exponent = -0.5 * low * low - _LOG_SQRT_2_PI - log_prob
+        mean += math.exp(700.0 if exponent > 700.0 else exponent)
+        mean = low if mean < low else mean
+    return high if high < mean else mean
 
 
-@njit(cache=True, nogil=True, fastmath=FLAGS, error_model="numpy")
+@inner(SUMS)
 def _reflect(A, i, left):
     """Turn row i, from column i on, into one positive entry; apply the same to the rows below.
 
@@ -67,7 +90,7 @@ def _reflect(A, i, left):
         A[i, j] = 0.0
 
 
-@njit(cache=True, nogil=True, fastmath=FLAGS, error_model="numpy")
+@kernel(SUMS)
 def load(source, low, high, A, left):
     """Rows of unit norm and their limits; a lower limit alone is mirrored.  True if all are."""
     one_sided = True
@@ -88,21 +111,24 @@ def load(source, low, high, A, left):
     return one_sided
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def next_row(low, high, mean, left, first, singular, one_sided):
-    """The row with the smallest conditional probability, or -1 if all are tied."""
+    """The row with the smallest conditional probability, or -1 if all are tied.
+
+    ``low`` is None if all rows are one-sided.
+    """
     best, smallest = -1, np.inf
-    for k in range(first, low.size):
+    for k in range(first, high.size):
         if left[k] > singular:
             value = (high[k] - mean[k]) / left[k]  # orders one-sided rows as Phi of it does
-            if not one_sided:
+            if low is not None and not one_sided:
                 value = log_interval((low[k] - mean[k]) / left[k], value)
             if best < 0 or value < smallest:
                 best, smallest = k, value
     return best
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner()
 def swap(A, low, high, mean, left, order, i, k):
     for j in range(A.shape[1]):
         A[i, j], A[k, j] = A[k, j], A[i, j]
@@ -113,12 +139,12 @@ def swap(A, low, high, mean, left, order, i, k):
     order[i], order[k] = order[k], order[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def store(A, r, singular, T, low, high, mean, left, tie, order, diagonal):
     """Sort what is tied, and write T and the limits of its rows; A has r rows before the tied."""
     d = low.size
     for i in range(d):
-        tie[i] = min(i, r - 1)
+        tie[i] = i if i < r else r - 1
         if i >= r:
             while abs(A[i, tie[i]]) <= singular and tie[i] > 0:
                 tie[i] -= 1
@@ -142,8 +168,10 @@ def store(A, r, singular, T, low, high, mean, left, tie, order, diagonal):
             T[i, j] = 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def reorder(factor, singular, T, lower, upper, rank, attached, order, diagonal, begin, end):
+@kernel()
+def reorder(
+    factor, singular, T, lower, upper, rank, attached, order, diagonal, two_sided, begin, end
+):  # fmt: skip
     """Reorder and triangularise problems ``begin`` to ``end``.
 
     Parameters
@@ -157,6 +185,7 @@ def reorder(factor, singular, T, lower, upper, rank, attached, order, diagonal, 
     order : (B, d) output, which row of the problem comes where
     diagonal : (B, d) output, what that row, of unit norm and mirrored if its upper limit is
         infinite, was divided by
+    two_sided : True, or None if every row has one limit only
     """
     d = lower.shape[1]
     A = np.empty((d, factor.shape[2]))
@@ -170,11 +199,18 @@ def reorder(factor, singular, T, lower, upper, rank, attached, order, diagonal, 
             order[b, i] = i
         r = np.int64(0)  # a constant would compile what follows twice
         while r < d:
-            best = next_row(low, high, mean, left, r, singular, one_sided)
+            if two_sided is None:
+                best = next_row(None, high, mean, left, r, singular, True)
+            else:
+                best = next_row(low, high, mean, left, r, singular, one_sided)
             if best < 0:
                 break
             swap(A, low, high, mean, left, order[b], r, best)
-            y = truncated_mean((low[r] - mean[r]) / left[r], (high[r] - mean[r]) / left[r])
+            to = (high[r] - mean[r]) / left[r]
+            if two_sided is None:
+                y = truncated_mean(None, to)
+            else:
+                y = truncated_mean((low[r] - mean[r]) / left[r], to)
             _reflect(A, r, left)
             for k in range(r + 1, d):
                 mean[k] += A[k, r] * y

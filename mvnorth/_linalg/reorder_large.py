@@ -12,8 +12,8 @@ import math
 from functools import partial
 
 import numpy as np
-from numba import njit
 
+from mvnorth._compile import SUMS, kernel
 from mvnorth._linalg.product import (
     LANES,
     ROWS,
@@ -22,15 +22,7 @@ from mvnorth._linalg.product import (
     subtract_product,
     transpose_strip,
 )
-from mvnorth._linalg.reorder import (
-    FLAGS,
-    load,
-    next_row,
-    reorder,
-    store,
-    swap,
-    truncated_mean,
-)
+from mvnorth._linalg.reorder import load, next_row, reorder, store, swap, truncated_mean
 from mvnorth._threads import run_items
 
 LARGE = 256  # from here on one problem occupies all threads
@@ -39,7 +31,7 @@ _RENEW = 1e-2  # of a row's square at the last renewal
 _UNRELIABLE = 1e-7
 
 
-@njit(cache=True, nogil=True, fastmath=FLAGS, error_model="numpy")
+@kernel(SUMS)
 def _choose(
     A, G, C, label, renewed, low, high, mean, guess, left, singular, one_sided, first
 ):  # fmt: skip
@@ -75,7 +67,7 @@ def _choose(
     return min(STRIP, d - first)
 
 
-@njit(cache=True, nogil=True, fastmath=FLAGS, error_model="numpy")
+@kernel(SUMS)
 def _reflect_panel(A, Y, Yt, R, sign, y, low, high, mean, first, count):
     """Triangularise rows ``first`` to ``first + count`` by reflections.
 
@@ -126,7 +118,7 @@ def _reflect_panel(A, Y, Yt, R, sign, y, low, high, mean, first, count):
                 R[m, j] += R[j, j] * products[k, j] * R[m, k]
 
 
-@njit(cache=True, nogil=True, fastmath=FLAGS, error_model="numpy")
+@kernel(SUMS)
 def _reflect_rows(A, Y, Yt, R, sign, y, mean, left, first, count, begin, end):
     """Apply the reflections of a panel to items ``begin`` to ``end`` of the rows below it."""
     d, width = left.size, A.shape[1]
@@ -150,7 +142,7 @@ def _reflect_rows(A, Y, Yt, R, sign, y, mean, left, first, count, begin, end):
             left[k] = math.sqrt(norm2)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _scatter(A, label, d, first, count, B):
     """B[j, label[k]] = A[k, first + j] for the rows below the panel, 0 elsewhere."""
     B[:] = 0.0
@@ -159,7 +151,7 @@ def _scatter(A, label, d, first, count, B):
             B[j, label[k]] = A[k, first + j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _downdate(G, A, B, d, first, count, begin, end):
     """Take the panel's columns out of items ``begin`` to ``end`` of the rows of G below it."""
     below = first + count
@@ -167,7 +159,7 @@ def _downdate(G, A, B, d, first, count, begin, end):
     subtract_product(G, row, 0, A, row, first, B, 0, 0, last - row, G.shape[1], count)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel()
 def _multiply(A, G, label, group, packed, first, count, start, d, begin, end):
     """Products of the rows ``group`` with items ``begin`` to ``end`` of those from ``start`` on.
 
@@ -272,9 +264,9 @@ def reorder_all(
     """``reorder`` of all problems: many small ones side by side, a large one by all threads."""
     size, d = lower.shape
     if d < LARGE:
-        kernel = partial(
-            reorder, factor, singular, T, lower, upper, rank, attached, order, diagonal
-        )  # fmt: skip
+        two_sided = None if (np.isinf(lower) | np.isinf(upper)).all() else True
+        results = (rank, attached, order, diagonal)
+        kernel = partial(reorder, factor, singular, T, lower, upper, *results, two_sided)
         run_items(kernel, size, size * d * d * (d + 30) * 4e-10)
         return
     for b in range(size):

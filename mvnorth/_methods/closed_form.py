@@ -1,42 +1,103 @@
 """Problems of one to three coordinates, without random points."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 
-from mvnorth._cpu.closed_form import bivariate, trivariate, univariate
-from mvnorth._problem import Estimate, Problems
+from mvnorth._covariance.dense import Dense
+from mvnorth._estimate import Estimate
+from mvnorth._methods import conditional, quadrature
+from mvnorth._problem import Problems, Request
 from mvnorth._threads import run_items
 
+MAX_COORDINATES = 3
+# Kernels for one-sided rows of d = 1, 2, 3, and for all others, with the seconds that a row takes.
+_ONE_SIDED = (
+    (("univariate", 2e-8),),
+    (("bivariate", 3e-7),),
+    (("trivariate", 1.5e-6), ("trivariate_adaptive", 5e-5)),
+)
+_TWO_SIDED = (("univariate_box", 5e-8), ("bivariate_box", 4e-6), ("trivariate_box", 1e-4))
+_FAR_OUT = -500.0  # logarithm of a probability
 
-def solve(problems: Problems) -> Estimate:
-    """Probabilities of problems with d <= 3; rel_error is infinite where the form does not hold."""
-    deviation = np.sqrt(np.sum(problems.factor**2, axis=2))
-    rows = problems.factor / deviation[:, :, None]
-    corr = np.clip(rows @ np.swapaxes(rows, 1, 2), -1.0, 1.0)
-    with np.errstate(over="ignore"):
-        lower, upper = problems.lower / deviation, problems.upper / deviation
-    size, d = lower.shape
-    pairs = corr[:, *np.triu_indices(d, 1)]  # (1 or B, d(d-1)/2)
-    pairs = np.array(np.broadcast_to(pairs, (size, pairs.shape[1])))
+
+def preference(problems: Problems) -> float | None:
+    """Return the place among the methods of "auto": the first, unless one factor is given."""
+    if problems.d > MAX_COORDINATES:
+        return None
+    return 0.0 if problems.covariance.given_one_factor() is None else 2.0
+
+
+def solve(problems: Problems, request: Request) -> Estimate:
+    """Return estimates; rel_error is infinite where the closed form does not hold."""
+    estimate = _solve(problems.dense())
+    if not request.wrt:
+        return estimate
+    assert request.subsolve is not None
+    subsolve = request.subsolve
+    known = replace(estimate, rel_error=estimate.rel_error + problems.rounding)
+    derivatives = conditional.differentiate(
+        problems, request.wrt, known, lambda given: subsolve(given, "closed_form")
+    )
+    estimate = replace(estimate, derivatives=derivatives)
+    _refine_far_out(problems, estimate, request)
+    return estimate
+
+
+def _refine_far_out(problems: Problems, estimate: Estimate, request: Request) -> None:
+    """Take derivatives from quadrature where P is so small that these are better.
+
+    Those of a closed form are quotients, whose logarithms are rounded to their own size.
+    """
+    rows = np.flatnonzero((estimate.log_prob < _FAR_OUT) & np.isfinite(estimate.log_prob))
+    if not rows.size:
+        return
+    other = quadrature.solve(problems.take(rows), replace(request, device=None)).derivatives
+    assert other is not None
+    assert estimate.derivatives is not None
+    for name, error in estimate.derivatives.error.items():
+        better = other.error[name] < error[rows]
+        value = estimate.derivatives.value[name]
+        value[rows] = np.where(better, other.value[name], value[rows])
+        error[rows] = np.where(better, other.error[name], error[rows])
+
+
+def _solve(problems: Problems[Dense]) -> Estimate:
+    from mvnorth._cpu import closed_form as kernels
+
+    lower, upper = _as_doubles(problems.lower), _as_doubles(problems.upper)
+    factor = _as_doubles(problems.covariance.factor)
+    size = len(lower)
     log_prob, rel_error = np.empty(size), np.empty(size)
-    kernel = (univariate, bivariate, trivariate)[d - 1]
+    rel_error.fill(np.nan)
+    for name, cost in _kernels(problems):
+        kernel = getattr(kernels, name)
+        if size == 1:
+            kernel(lower, upper, factor, log_prob, rel_error, 0, 1)
+            left = int(rel_error[0] != rel_error[0])
+        else:
+            left = int(np.isnan(rel_error).sum())
+            rows = partial(kernel, lower, upper, factor, log_prob, rel_error)
+            run_items(rows, size, left * cost)
+            left = int(np.isnan(rel_error).sum())
+        if left == 0:
+            break
+    return Estimate.exact(log_prob, rel_error)
 
-    def solve_rows(begin: int, end: int) -> None:
-        part = slice(begin, end)
-        kernel(lower[part], upper[part], pairs[part], log_prob[part], rel_error[part])
 
-    run_items(solve_rows, size, size * (2e-8, 1e-6, 1e-4)[d - 1])
-    log_prob[np.isnan(log_prob)] = -np.inf  # singular; rel_error is infinite
-    # Close to singular the rounding of a correlation counts 1/det times, and the more the smaller
-    # the probability is, but it never moves the probability by more than the root of it.
-    rounding = np.finfo(float).eps
-    with np.errstate(over="ignore"):
-        at_most = np.sqrt(rounding) * np.exp(-log_prob)
-        magnified = (d + 4.0 * np.abs(log_prob)) / np.maximum(np.linalg.det(corr), 1e-300)
-    if d > 1:
-        rel_error += np.fmin(rounding * magnified, at_most)
-    # Limits are rounded in units of the deviation; a narrow interval changes with its width.
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        kept = (upper - lower) * deviation / (problems.upper - problems.lower)
-        change = np.abs(np.log(kept))
-    rel_error += np.expm1(np.sum(change, axis=1, where=np.isfinite(change)))
-    return Estimate(log_prob, rel_error, np.zeros(size, dtype=np.int64))
+def _kernels(problems: Problems) -> Iterator[tuple[str, float]]:
+    """Yield the kernels to try, each with the seconds that a row takes.
+
+    Each leaves rows that it does not do for the next.
+    """
+    both = problems.sides == 2 and (problems.size == 1 or bool(problems.two_sided.all()))
+    if not both:
+        yield from _ONE_SIDED[problems.d - 1]
+    yield _TWO_SIDED[problems.d - 1]
+
+
+def _as_doubles(a: np.ndarray) -> np.ndarray:
+    """Return the type for which kernels are compiled: writable contiguous doubles."""
+    return a if a.dtype == np.float64 and a.flags.carray else np.array(a, np.float64, order="C")

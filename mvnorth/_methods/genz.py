@@ -2,23 +2,28 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
+from mvnorth._covariance.dense import Dense
 from mvnorth._cpu.genz import PANEL, genz_sums
+from mvnorth._cpu.rounding import path_rounding
+from mvnorth._estimate import Estimate
 from mvnorth._linalg.reorder_large import reorder_all
-from mvnorth._methods import tilting
+from mvnorth._methods import structured, tilt
 from mvnorth._methods.lattice_rule import (
-    Points,
     Tilt,
+    add_rounding,
     corner_share,
     disclaim_beyond_reach,
-    integrate,
+    mean_weights,
+    storage_rounding,
 )
-from mvnorth._problem import Budget, Estimate, Problems, in_chunks
+from mvnorth._points import Points
+from mvnorth._problem import Problems, Request, in_chunks
+from mvnorth._threads import run_items
 
-_STORED = 2.0**-22  # a few roundings of T and of a variable
 _CHUNK = 2**22  # entries of T at a time: 32 MB
 
 
@@ -31,8 +36,8 @@ class System:
     T, lower, upper, rank, attached, slope, curve : see ``genz_sums``; slope and curve are zero
         unless ``tilted``
     order : (B, d) which coordinate of the problem comes where
-    unit : (B, d) what (T y)_i is to be multiplied by to give that coordinate; if negative, limits
-        have changed places
+    diagonal : (B, d) diagonal of the factor in that order, relative to the deviations
+    problems : as they were before
     stretch, shift : (B, d) what ``tilted`` did to limits: times stretch, plus shift
     """
 
@@ -44,12 +49,13 @@ class System:
     slope: np.ndarray
     curve: np.ndarray
     order: np.ndarray
-    unit: np.ndarray
+    diagonal: np.ndarray
+    problems: Problems[Dense]
     stretch: np.ndarray
     shift: np.ndarray
 
     @classmethod
-    def of(cls, problems: Problems) -> "System":
+    def of(cls, problems: Problems[Dense]) -> "System":
         size, d = problems.lower.shape
         side = -(-d // PANEL) * PANEL
         lower, upper = problems.lower.copy(), problems.upper.copy()
@@ -57,81 +63,118 @@ class System:
         attached, order = np.empty((2, size, d), dtype=np.int64)
         diagonal = np.empty((size, d))
         ordered = (T, lower, upper, rank, attached)
-        reorder_all(problems.factor, problems.singular, *ordered, order, diagonal)
-        length = np.sqrt(np.einsum("bij,bij->bi", problems.factor, problems.factor))
-        mirrored = np.where(problems.upper == np.inf, -length, length)
-        unit = diagonal * np.take_along_axis(mirrored, order, axis=1)
+        factor, singular = problems.covariance.factor, problems.covariance.singular
+        reorder_all(factor, singular, *ordered, order, diagonal)
         slope, curve, shift = np.zeros((3, size, d))
-        return cls(*ordered, slope, curve, order, unit, np.ones((size, d)), shift)
+        stretch = np.ones((size, d))
+        return cls(*ordered, slope, curve, order, diagonal, problems, stretch, shift)
 
-    def tilted(self, singular: float, rounds: int = tilting.ROUNDS) -> tuple["System", Tilt]:
-        """The same problems in tilted variables; ``singular`` is that of the problems."""
+    @cached_property
+    def unit(self) -> np.ndarray:
+        """Factors (B, d) that turn (T y)_i into coordinates; negative where limits were swapped."""
+        length = self.problems.covariance.deviations()
+        mirrored = np.where(self.problems.upper == np.inf, -length, length)
+        return self.diagonal * np.take_along_axis(mirrored, self.order, axis=1)
+
+    def tilted(self, singular: float, rounds: int = tilt.ROUNDS) -> tuple["System", Tilt]:
+        """Return the problems in tilted variables; ``singular`` is that of the problems."""
         T, lower, upper = self.T.copy(), self.lower.copy(), self.upper.copy()
         slope, curve, stretch, shift = np.empty((4, *lower.shape))
-        system = (T, lower, upper, self.rank, self.attached, slope, curve, stretch, shift)
-        tilt = tilting.tilt(*system, singular, rounds)
-        limits = {"T": T, "lower": lower, "upper": upper, "slope": slope, "curve": curve}
-        return replace(self, **limits, stretch=stretch, shift=shift), tilt
+        limits = (None if self.one_sided else lower, upper)
+        outputs = (slope, curve, stretch, shift)
+        found = tilt.tilt(T, *limits, self.rank, self.attached, *outputs, singular, rounds)
+        tilted = {"T": T, "lower": lower, "upper": upper, "slope": slope, "curve": curve}
+        return replace(self, **tilted, stretch=stretch, shift=shift), found
+
+    def rounding(self, singular: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return rounding errors of log P, (B,): of limits and sums, and of the covariance."""
+        size, d = self.lower.shape
+        of_sampling, of_problem = np.empty((2, size))
+        limits = (self.T, self.lower, self.upper, self.rank, self.attached)
+        kernel = partial(path_rounding, *limits, singular, of_sampling, of_problem)
+        run_items(kernel, size, size * d * (d * d * 2e-10 + 1e-7))
+        return of_sampling, of_problem
+
+    @cached_property
+    def one_sided(self) -> bool:
+        """True if no variable has two limits, of its own or of a row that is tied to it."""
+        full_rank = (self.rank == self.lower.shape[1]).all()
+        return bool(full_rank and (self.lower == -np.inf).all())
 
     @property
     def kernel_arguments(self) -> tuple[np.ndarray, ...]:
         limits = (self.T, self.lower, self.upper, self.rank, self.attached)
         return (*limits, self.slope, self.curve)
 
+    @property
+    def cpu_arguments(self) -> tuple[np.ndarray | None, ...]:
+        """``kernel_arguments`` without lower limits if the problem is one-sided."""
+        T, lower, *rest = self.kernel_arguments
+        return (T, None if self.one_sided else lower, *rest)
 
-def solve(problems: Problems, budget: Budget, seed: int, tilted: bool = False) -> Estimate:
-    """Probabilities of ``problems`` by Genz's method, or that of tilted variables."""
+
+def preference(problems: Problems) -> float:
+    """Return infinity: the method applies to all problems, on request only."""
+    return np.inf
+
+
+def solve(problems: Problems, request: Request) -> Estimate:
+    """Return estimates by Genz's method as published."""
+    return integrate(problems, request, tilted=False)
+
+
+def integrate(problems: Problems, request: Request, tilted: bool) -> Estimate:
+    """Return estimates by Genz's method, or that of tilted variables."""
+    if problems.covariance.given_one_factor() is not None:
+        return structured.integrate(problems, request, tilted)
     chunk = max(1, _CHUNK // max(problems.d, PANEL) ** 2)
-    return in_chunks(problems, chunk, lambda some: _solve(some, budget, seed, tilted))
+    return in_chunks(problems.dense(), chunk, lambda some: _integrate(some, request, tilted))
 
 
-def _solve(problems: Problems, budget: Budget, seed: int, tilted: bool) -> Estimate:
-    system, tilt = System.of(problems), None
+def _integrate(problems: Problems[Dense], request: Request, tilted: bool) -> Estimate:
+    system, found = System.of(problems), None
     if tilted:
-        system, tilt = system.tilted(problems.singular)
-    kernel, d = partial(genz_sums, *system.kernel_arguments), problems.d
+        system, found = system.tilted(problems.covariance.singular)
+    kernel, d = partial(genz_sums, *system.cpu_arguments), problems.d
 
     def weigh(rows: np.ndarray, points: Points) -> np.ndarray:
         return points.log_sums(kernel, rows, d * (6e-9 + d * 3e-11))
 
-    if budget.device is not None:
+    if request.device is not None:
         from mvnorth._cuda.genz import GenzSums
         from mvnorth._cuda.launch import Queue
 
-        queue = Queue.of(budget.device.stream)
-        weigh = GenzSums(queue, budget.device.dtype, *system.kernel_arguments)
-    return estimate(problems, system, weigh, budget, seed, tilt)
+        queue = Queue.of(request.device.stream)
+        weigh = GenzSums(queue, request.device.dtype, *system.kernel_arguments)
+    return estimate(problems, system, weigh, request, found)
 
 
 def corner(system: System) -> np.ndarray:
-    """Share of a point that may hide a corner of the integrand, (B,)."""
+    """Return the share of a point that may hide a corner of the integrand, (B,)."""
     norm = np.sqrt(np.max(np.einsum("bij,bij->bi", system.T, system.T), axis=1))
     return corner_share(np.where(system.rank > 1, norm, 0.0))
 
 
 def estimate(
-    problems: Problems,
+    problems: Problems[Dense],
     system: System,
     weigh: Callable[[np.ndarray, Points], np.ndarray],
-    budget: Budget,
-    seed: int,
-    tilt: Tilt | None,
+    request: Request,
+    tilted: Tilt | None,
 ) -> Estimate:
-    """Probabilities of ``problems`` from ``weigh``, see ``lattice_rule.integrate``."""
+    """Return probabilities of ``problems`` from ``weigh``, see ``lattice_rule.mean_weights``."""
     d = problems.d
-    level = max(7, int(np.ceil(np.log2(2 * d))))  # fewer than 2d points would repeat coordinates
-    log_scale = None if tilt is None else tilt.log_scale
-    result = integrate(weigh, corner(system), d, level, budget, seed, log_scale)
-    if tilt is not None:
-        result = tilt.scaled(result)
-    deviation = np.sqrt(np.sum(problems.factor**2, axis=2))
+    level = max(7, (2 * d - 1).bit_length())  # fewer than 2d points would repeat coordinates
+    log_scale = None if tilted is None else tilted.log_scale
+    result = mean_weights(weigh, corner(system), d, level, request, log_scale)
+    singular = problems.covariance.singular
+    if tilted is not None:
+        result = tilted.scaled(result)
+        rounding = (tilted.rounding, tilted.of_problem)
+    else:
+        rounding = system.rounding(singular)
+    add_rounding(result, *rounding, most=d * singular)
+    deviation = problems.covariance.deviations()
     disclaim_beyond_reach(result, problems.lower, problems.upper, deviation)
-    result.rel_error[:] += storage_rounding(result, d, budget)
+    result.rel_error[:] += storage_rounding(result, d, request)
     return result
-
-
-def storage_rounding(estimate: Estimate, d: int, budget: Budget) -> np.ndarray | float:
-    """Relative error of weights whose variables were stored in single precision, (B,), or none."""
-    if budget.device is None or budget.device.dtype == np.float64:
-        return 0.0
-    return _STORED * (d + 2.0 * np.abs(estimate.log_prob))

@@ -1,190 +1,182 @@
-"""Problems with one common factor, by integration over it: exact to rounding."""
+"""Problems with a covariance diag(c) + v v^T, by integration over the common factor.
+
+Derivatives in limits, mean and the whole covariance are exact to rounding as well.  Plackett's
+identity, dP/dSigma_ij = (1/2) d2 P/dm_i dm_j over all ordered pairs, holds for every Sigma, so that
+the one-factor integral at Sigma = diag(c) + v v^T also gives the derivatives in perturbations that
+are not of that form (Plackett 1954, A reduction formula for normal multivariate integrals).  Off
+the diagonal the matrix is one of posterior second moments, which are positive; its diagonal is the
+derivative in c.
+"""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
+from mvnorth._covariance.one_factor import OneFactorRows
 from mvnorth._device import Device
-from mvnorth._problem import Estimate, OneFactorProblems, Slopes
+from mvnorth._estimate import Derivatives, Estimate
+from mvnorth._methods import conditional, one_factor_rule
+from mvnorth._problem import Problems, Request
+from mvnorth._rounding import ROUNDING
 from mvnorth._threads import run_items
 
-ROUNDING = {np.dtype(np.float64): 1e-15, np.dtype(np.float32): 2e-7}
-_TINY = float(np.finfo(np.float64).tiny)
-_SECONDS = 1e-7  # a row and coordinate, roughly
+_FEW = 3
 
 
-def solve(problems: OneFactorProblems, device: Device | None = None) -> Estimate:
-    """Probabilities of ``problems``; rows that cannot happen have been taken out."""
-
-    def one_sided(some: OneFactorProblems) -> Estimate:
-        return derivatives(reflected(some), (), device)
-
-    return by_sides(problems, (), one_sided, solve_boxes)
+def preference(problems: Problems) -> float | None:
+    """Return the place among the methods of "auto": after closed forms."""
+    if problems.d <= _FEW:  # closed forms come first; looking for the form takes longer
+        return 1.0
+    return None if problems.covariance.one_factor() is None else 1.0
 
 
-def by_sides(
-    problems: OneFactorProblems,
-    wanted: tuple[str, ...],
-    one_sided: Callable[[OneFactorProblems], Estimate],
-    two_sided: Callable[[OneFactorProblems], Estimate],
-) -> Estimate:
-    """Estimates of rows with a coordinate that has two limits by one way, of others by another."""
-    below = np.isfinite(problems.lower)
-    if not below.any():
-        return one_sided(problems)
-    both = (below & np.isfinite(problems.upper)).any(axis=1)
-    if not both.any():
-        return one_sided(problems)
-    if both.all():
-        return two_sided(problems)
-    estimate = Estimate.unknown(problems, wanted)
-    for rows, solve_some in ((~both, one_sided), (both, two_sided)):
-        estimate.replace(rows, solve_some(problems.take(rows)))
+def solve(problems: Problems, request: Request) -> Estimate:
+    """Return estimates; rel_error is infinite where the covariance has not this form."""
+    if problems.covariance.given_one_factor() is not None:
+        return integrate(problems, request.wrt, request.device)
+    estimate = Estimate.unknown(problems, request.wrt)
+    rows, factored = one_factor_problems(problems)
+    if factored is None:
+        return estimate
+    names = tuple(
+        dict.fromkeys("cov" if n in problems.covariance.parameters else n for n in request.wrt)
+    )
+    part = integrate(factored, names, request.device)
+    if part.derivatives is not None:
+        problems.take(rows).covariance.add_parameters(part.derivatives, request.wrt)
+    if rows.all():
+        derivatives = None if part.derivatives is None else part.derivatives.only(request.wrt)
+        return replace(part, derivatives=derivatives)
+    estimate.replace(rows, part)
     return estimate
 
 
-def derivatives(
-    problems: OneFactorProblems, wanted: tuple[str, ...], device: Device | None = None
-) -> Estimate:
-    """Log probabilities of problems with upper limits alone, which are m, and derivatives of them.
-
-    ``wanted`` names some of "m", "c", "v".
-    """
-    if device is not None:
-        return _derivatives_on_device(problems, wanted, device)
-    m = problems.upper
-    grad = {name: np.empty(m.shape, dtype=m.dtype) for name in wanted}
-    log_prob, rel_error, used, errors = integrate(m, problems.c, problems.v, grad)
-    rounding = ROUNDING[m.dtype] * (1.0 + np.abs(log_prob))
-    from_input = inherited(problems, log_prob)
-    error = {}
-    for k, name in enumerate(("m", "c", "v")):
-        if name in grad:
-            size_of = np.abs(grad[name], dtype=np.float64)
-            stored = ROUNDING[m.dtype] * size_of
-            bound = errors[:, k] + _TINY
-            if from_input.any():
-                bound += 10.0 * from_input * np.max(size_of, axis=1, initial=0.0)
-            error[name] = np.where(np.isnan(bound), np.inf, bound)[:, None] + stored
-    total = rel_error + from_input + rounding
-    return Estimate(log_prob, total, used, slopes=Slopes(grad, error) if wanted else None)
+def one_factor_problems(problems: Problems) -> tuple[np.ndarray, Problems | None]:
+    """Return which rows have a covariance diag(c) + v v^T, and these rows in that form."""
+    form = problems.covariance.one_factor()
+    if form is None:
+        return np.zeros(problems.size, dtype=bool), None
+    c, v, error = form
+    rows = np.broadcast_to(np.isfinite(error), problems.size)
+    if len(c) > 1:
+        c, v, error = c[rows], v[rows], error[rows]
+    lower, upper = problems.lower[rows], problems.upper[rows]
+    rounding = np.broadcast_to(error, len(upper))
+    return rows, Problems(lower, upper, OneFactorRows(c, v), rounding, problems.sides)
 
 
 def integrate(
-    m: np.ndarray,
-    c: np.ndarray,
-    v: np.ndarray,
-    grad: dict[str, np.ndarray],
-    threads: int | None = None,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """``(log_prob, rel_error, used, errors)`` of rows; derivatives of log_prob are written to grad.
+    problems: Problems, wrt: tuple[str, ...] = (), device: Device | None = None
+) -> Estimate:
+    """Return estimates of problems given as diag(c) + v v^T.
+
+    ``wrt`` names some of "lower", "upper", "mean", "cov", "c", "v".  Derivatives of boxes come from
+    conditional problems, which have one factor too.
+    """
+    if not wrt:
+        return one_factor_rule.solve(problems, device)
+
+    def boxes(some: Problems) -> Estimate:
+        estimate = one_factor_rule.solve_boxes(some)
+        derivatives = conditional.differentiate(some, wrt, estimate, one_factor_rule.solve)
+        return replace(estimate, derivatives=derivatives)
+
+    def one_sided(some: Problems) -> Estimate:
+        return _one_sided(some, wrt, device)
+
+    return one_factor_rule.by_sides(problems, wrt, one_sided, boxes)
+
+
+def differentiate_reflected(
+    problems: Problems,
+    wrt: tuple[str, ...],
+    differentiate: Callable[[Problems, tuple[str, ...]], Estimate],
+) -> Estimate:
+    """Differentiate problems without two-sided coordinates by reflecting them to upper limits.
 
     Parameters
     ----------
-    m : (B, d) means > -inf; their precision is that of the result
-    c, v : (1 or B, d)
-    grad : arrays (B, d) for derivatives in some of "m", "c", "v"
-    threads : at most; None for as many as there are
-
-    Errors are those of the rule, relative of the probability, and (B, 3) of derivatives.
+    wrt : some of "lower", "upper", "mean", "c", "v"
+    differentiate : estimates problems with upper limits alone, which are m, with derivatives in
+        some of "m", "c", "v"
     """
-    from mvnorth._cpu.one_factor import one_factor
-
-    size, d = m.shape
-    log_prob, rel_error = np.empty((2, size))
-    used = np.empty(size, dtype=np.int64)
-    absent = np.empty((0, 0), dtype=m.dtype)
-    columns = [grad.get(name, absent) for name in ("m", "c", "v")]
-    single = int(m.dtype == np.float32)
-    largest = float(np.finfo(m.dtype).max)
-    errors = np.empty((size, 3))
-    results = (log_prob, rel_error, used, *columns, errors)
-    kernel = partial(one_factor, m, 1.0 / np.sqrt(c), v, single, largest, *results)
-    run_items(kernel, size, size * d * _SECONDS, threads)
-    # Numbers too large for double precision leave nothing but their sign.
-    lost = np.isnan(log_prob)
-    if lost.any():
-        log_prob[lost], rel_error[lost], errors[lost] = np.finfo(np.float64).min, np.inf, np.inf
-        for column in grad.values():
-            column[lost] = 0.0
-    return log_prob, rel_error, used, errors
+    names = tuple(name for name in ("m", "c", "v") if name in wrt or name == "m")
+    reflected = one_factor_rule.reflect(problems)
+    estimate = differentiate(reflected, names)
+    signed = estimate.derivatives
+    assert signed is not None
+    if reflected is not problems:
+        below = np.isfinite(problems.lower)
+        for name in {"m", "v"} & signed.value.keys():
+            np.negative(signed.value[name], where=below, out=signed.value[name])
+    derivatives = Derivatives({}, {})
+    for name in wrt:
+        source = name if name in names else "m"
+        value = signed.value[source]
+        derivatives.value[name] = -value if name == "mean" else value.copy()
+        derivatives.error[name] = signed.error[source].copy()
+    if reflected is not problems or "lower" in wrt:
+        derivatives.clear_infinite(problems, estimate.log_prob > -np.inf)
+    return replace(estimate, derivatives=derivatives)
 
 
-def _derivatives_on_device(
-    problems: OneFactorProblems, wanted: tuple[str, ...], device: Device
-) -> Estimate:
-    from mvnorth._cuda.launch import Queue
-    from mvnorth._cuda.one_factor import one_factor
+def hessian(problems: Problems) -> np.ndarray:
+    """Return the Hessian of log P in m, (B, d, d), of problems with upper limits alone: m.
 
-    queue = Queue.of(device.stream)
-    m, c, v = (queue.put(a) for a in (problems.upper, problems.c, problems.v))
-    found = {name: queue.get(a) for name, a in one_factor(queue, m, c, v, wanted).items()}
-    log_prob = found["log_prob"].astype(np.float64)
-    from_input = inherited(problems, log_prob)
-    slopes = Slopes({}, {})
-    for name in wanted:
-        value = slopes.value[name] = found[f"grad_{name}"]
-        largest = np.max(np.abs(value, dtype=np.float64), axis=1, initial=0.0)
-        slopes.error[name] = found[f"grad_{name}_error"] + (10.0 * from_input * largest)[:, None]
-    total = found["rel_error"] + from_input
-    return Estimate(log_prob, total, found["n"], slopes=slopes if wanted else None)
+    In double precision, as accurate as ``one_factor_rule.hessian_products``, for the price
+    of a few of these.
+    """
+    return _matrices(problems, np.zeros(problems.size), False)[0]
 
 
-def hessian_products(problems: OneFactorProblems, vectors: np.ndarray) -> np.ndarray:
-    """Products of the Hessian of log P in m with vectors, (B, d) both, in double precision."""
-    from mvnorth._cpu.one_factor import one_factor_hessian
+def _matrices(
+    problems: Problems, inherited: np.ndarray, in_sigma: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return derivatives in Sigma with bounds on their errors, or the Hessian; (B, d, d)."""
+    from mvnorth._cpu.one_factor import one_factor_matrix
 
     m = problems.upper
     size, d = m.shape
-    log_prob, rel_error = np.empty((2, size))
-    used = np.empty(size, dtype=np.int64)
-    product = np.empty((size, d))
-    scale = 1.0 / np.sqrt(problems.c)
+    matrix = np.empty((size, d, d))
+    error = np.empty((size, d, d) if in_sigma else (0, 0, 0))
+    rounding = ROUNDING[m.dtype]
+    scale, v = 1.0 / np.sqrt(problems.covariance.c), problems.covariance.v
     kernel = partial(
-        one_factor_hessian, m, scale, problems.v, vectors, log_prob, rel_error, used, product
-    )
-    run_items(kernel, size, size * d * _SECONDS)
-    return product
+        one_factor_matrix, m.astype(np.float64), scale, v,
+        int(m.dtype == np.float32), rounding, inherited, matrix, error,
+    )  # fmt: skip
+    run_items(kernel, size, size * d * (5e-7 + d * 5e-9))
+    return matrix, error
 
 
-def inherited(problems: OneFactorProblems, log_prob: np.ndarray) -> np.ndarray:
-    """Relative error of the probability that comes with the problems: of c and v, or the limits.
+def _one_sided(problems: Problems, wrt: tuple[str, ...], device: Device | None) -> Estimate:
+    names = tuple(name for name in wrt if name != "cov")
+    differentiate = partial(one_factor_rule.derivatives, device=device)
+    estimate = differentiate_reflected(problems, names, differentiate)
+    if "cov" in wrt:
+        assert estimate.derivatives is not None
+        in_covariance = _in_covariance(problems, estimate)
+        estimate.derivatives.value["cov"], estimate.derivatives.error["cov"] = in_covariance
+    return estimate
 
-    log P changes with them at most about as much as with the scale of all coordinates.
-    """
-    known = problems.rounding > 0.0  # nothing times an infinite logarithm is nothing
-    if not known.any():
-        return np.zeros(log_prob.shape)
-    size = problems.d + 2.0 * np.abs(log_prob)
-    return np.multiply(problems.rounding, size, where=known, out=np.zeros(size.shape))
 
-
-def reflected(problems: OneFactorProblems) -> OneFactorProblems:
-    """The same problems with upper limits alone: X_i >= a is -X_i <= -a, and v_i changes sign."""
+def _in_covariance(problems: Problems, estimate: Estimate) -> tuple[np.ndarray, np.ndarray]:
+    """Return the derivative in Sigma and bounds on its errors, (B, d, d) both."""
+    reflected = one_factor_rule.reflect(problems)
+    m = reflected.upper
+    from_input = 20.0 * one_factor_rule.inherited(problems, estimate.log_prob)
+    grad, error = _matrices(reflected, from_input, True)
+    free = m == np.inf
+    if free.any():  # nothing to differentiate
+        without = free[:, :, None] | free[:, None, :]
+        grad[without] = error[without] = 0.0
+    # Numbers too large leave nothing.
+    largest = np.max(np.abs(grad), axis=(1, 2), initial=0.0)
+    worst = np.max(error, axis=(1, 2), initial=0.0)
+    lost = ~(largest <= np.finfo(m.dtype).max) | ~(worst < np.inf) | np.isinf(estimate.rel_error)
+    grad[lost], error[lost] = 0.0, np.inf
     below = np.isfinite(problems.lower)
-    if not below.any():
-        return problems
-    upper = np.where(below, -problems.lower, problems.upper)
-    v = np.where(below, -problems.v, problems.v)
-    c = np.ascontiguousarray(np.broadcast_to(problems.c, v.shape))
-    lower = np.broadcast_to(-np.inf, upper.shape)
-    return OneFactorProblems(lower, upper, c, v, problems.rounding)
-
-
-def solve_boxes(problems: OneFactorProblems) -> Estimate:
-    """Probabilities of ``problems`` of any kind, one integral each."""
-    from mvnorth._cpu.one_factor_box import one_factor_box
-
-    size, d = problems.upper.shape
-    log_prob, rel_error = np.empty((2, size))
-    lower, upper = (
-        np.ascontiguousarray(a, dtype=np.float64) for a in (problems.lower, problems.upper)
-    )
-    scale = 1.0 / np.sqrt(problems.c)
-    kernel = partial(one_factor_box, lower, upper, scale, problems.v, log_prob, rel_error)
-    run_items(kernel, size, size * d * 1e-5)
-    # The integrator sees Phi to 1e-15 a coordinate, and cuts it off far out.
-    rel_error += 1e-15 * d + inherited(problems, log_prob)
-    rel_error[log_prob < -1e14] = np.inf
-    return Estimate(log_prob, rel_error, np.zeros(size, dtype=np.int64))
+    np.negative(grad, where=below[:, :, None] != below[:, None], out=grad)
+    return grad.astype(m.dtype, copy=False), error

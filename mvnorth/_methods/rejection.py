@@ -16,11 +16,11 @@ import numpy as np
 from mvnorth._cpu.factor_draws import KNOTS, draw_coordinates, draw_factors, set_knots
 from mvnorth._cpu.genz import BLOCK
 from mvnorth._cpu.rejection import accept
+from mvnorth._errors import AcceptanceError
 from mvnorth._linalg.blocks import connected_blocks
 from mvnorth._methods.genz import System
-from mvnorth._problem import DRAW_REACH, OneFactorProblems, Problems
-from mvnorth._result import AcceptanceError
-from mvnorth._run import with_one_factor
+from mvnorth._methods.quadrature import one_factor_problems
+from mvnorth._problem import DRAW_REACH, Problems
 from mvnorth._threads import run_items
 
 _PART_BLOCKS = 8  # of proposals, with one stream of random numbers
@@ -31,7 +31,7 @@ _PILOT, _PATIENCE = 2**14, 2**20  # proposals after which the mean of shares is 
 
 @dataclass(frozen=True)
 class Target:
-    """Where problems lie in the coordinates of the user, each (B, d).
+    """Map from the coordinates of problems to those of the user, each (B, d).
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Target:
     step: np.ndarray
 
     def places(self, row: int, coordinates: np.ndarray | slice) -> np.ndarray:
-        """(4, d) for ``mvnorth._cpu.rejection.place``."""
+        """Return the argument (4, d) of ``mvnorth._cpu.rejection.place``."""
         arrays = (self.at_lower, self.at_upper, self.centre, self.step)
         return np.stack([a[row, coordinates] for a in arrays])
 
@@ -68,14 +68,15 @@ class _Proposals(Protocol):
     cost: float  # seconds a part
     note: str  # for the message where too few are accepted
 
-    def part(self, random: np.random.Generator) -> tuple[np.ndarray, float]:
-        """What is accepted of one part of proposals (k, d), and the sum of shares in [0, 1]."""
+    def part(self, random: np.random.Generator, count: int) -> tuple[np.ndarray, float]:
+        """Return the accepted ones of the first ``count`` proposals of a part, (k, d).
+
+        Also return the sum of their shares in [0, 1].
+        """
 
 
-def sample(
-    problems: Problems | OneFactorProblems, target: Target, size: int, most: int | None, seed: int
-) -> Draws:
-    """``size`` draws of each row; at most ``most`` proposals for a block."""
+def sample(problems: Problems, target: Target, size: int, most: int | None, seed: int) -> Draws:
+    """Return ``size`` draws of each row, from at most ``most`` proposals for a block."""
     key = np.random.SeedSequence(seed).generate_state(2, np.uint64)
     rows = problems.size
     draws = np.empty((rows, size, problems.d))
@@ -99,35 +100,33 @@ def sample(
     return Draws(draws, acceptance, proposals, log_bound)
 
 
-def _blocks(problems: Problems | OneFactorProblems) -> Iterable[list[np.ndarray]]:
-    """For every row its blocks of dependent coordinates; those without variance are in none."""
-    if isinstance(problems, OneFactorProblems):
+def _blocks(problems: Problems) -> Iterable[list[np.ndarray]]:
+    """Return for every row its blocks of dependent coordinates, without constants."""
+    links = problems.covariance.links()
+    if links is None:
         return [[np.arange(problems.d)]] * problems.size
 
-    def split(factor: np.ndarray) -> list[np.ndarray]:
-        varies = np.flatnonzero(factor.any(axis=1))
-        return [varies[block] for block in connected_blocks(factor[varies] != 0.0)]
+    def split(of_row: np.ndarray) -> list[np.ndarray]:
+        varies = np.flatnonzero(of_row.any(axis=1))
+        return [varies[block] for block in connected_blocks(of_row[varies])]
 
-    if len(problems.factor) == 1:
-        return [split(problems.factor[0])] * problems.size
-    return map(split, problems.factor)
+    if len(links) == 1:
+        return [split(links[0])] * problems.size
+    return map(split, links)
 
 
-def _proposals(
-    problems: Problems | OneFactorProblems, row: int, block: np.ndarray, places: np.ndarray
-) -> _Proposals:
-    rows = slice(row, row + 1)
-    if isinstance(problems, OneFactorProblems):
-        return FactorProposals(problems.take(rows), places)
-    part = problems.take(rows, block, drop_columns=True)
-    _, factored = with_one_factor(part)
-    return TiltedProposals(part, places) if factored is None else FactorProposals(factored, places)
+def _proposals(problems: Problems, row: int, block: np.ndarray, places: np.ndarray) -> _Proposals:
+    part = problems.take(slice(row, row + 1), block, drop_columns=True)
+    _, factored = one_factor_problems(part)
+    if factored is None:
+        return TiltedProposals(part.dense(), places)
+    return FactorProposals(factored, places)
 
 
 def _collect(
     source: _Proposals, size: int, limit: int, key: np.ndarray, stream: tuple[int, int]
 ) -> tuple[np.ndarray, float, int]:
-    """``size`` draws, the share that was accepted, and the number of proposals."""
+    """Return ``size`` draws, the share that was accepted, and the number of proposals."""
     found: list[np.ndarray] = []
     have = done = 0
     shares = 0.0
@@ -139,14 +138,15 @@ def _collect(
         def propose(begin: int, end: int, done: int = done, results: list = results) -> None:
             for k in range(begin, end):
                 bits = np.random.Philox(key=key, counter=[0, done + k, *stream])
-                results[k] = source.part(np.random.Generator(bits))
+                count = min(source.each, limit - (done + k) * source.each)
+                results[k] = source.part(np.random.Generator(bits), count)
 
         run_items(propose, parts, parts * source.cost)
         found += [draws for draws, _ in results]
         have += sum(len(draws) for draws, _ in results)
         shares += sum(share for _, share in results)
         done += parts
-        proposals = done * source.each
+        proposals = min(done * source.each, limit)
         if have >= size:
             return np.concatenate(found)[:size], have / proposals, proposals
         _give_up_if_hopeless(have, shares, proposals, size, limit, source.note)
@@ -182,7 +182,7 @@ def _give_up_if_hopeless(
 
 
 def _uniform(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Inside (0, 1)."""
+    """Return random numbers in (0, 1), without the ends."""
     u = random.random(shape)
     return np.maximum(u, 2.0**-54, out=u)
 
@@ -194,7 +194,7 @@ class TiltedProposals:
         d = problem.d
         system = System.of(problem)
         # To first order, for which the largest weight is known.
-        tilted, found = system.tilted(problem.singular, rounds=0)
+        tilted, found = system.tilted(problem.covariance.singular, rounds=0)
         scale, bound = found.log_scale, np.minimum(found.log_bound + found.gap, 0.0)
         mu = np.zeros(system.T.shape[1])
         if bound[0] < 0.0:
@@ -225,10 +225,10 @@ class TiltedProposals:
         self._system = (*rows, float(scale[0]) - self.log_bound, order)
         self.largest = 0.0  # share so far; 1 and rounding at most
 
-    def part(self, random: np.random.Generator) -> tuple[np.ndarray, float]:
+    def part(self, random: np.random.Generator, count: int) -> tuple[np.ndarray, float]:
         u = _uniform(random, (_PART_BLOCKS, self._rank + 1, BLOCK))
         draws = np.empty((self.each, self.d))
-        accepted, shares, largest = accept(*self._system, self._places, u, draws)
+        accepted, shares, largest = accept(*self._system, self._places, u, count, draws)
         self.largest = max(self.largest, largest)
         if largest > 1.0 + 1e-6:  # never seen; the draws would not be exact
             raise AcceptanceError(
@@ -240,9 +240,10 @@ class TiltedProposals:
 class FactorProposals:
     """Proposals for one problem with one common factor, which is all that may be rejected."""
 
-    def __init__(self, problem: OneFactorProblems, places: np.ndarray) -> None:
+    def __init__(self, problem: Problems, places: np.ndarray) -> None:
         limits = problem.lower[0].astype(np.float64), problem.upper[0].astype(np.float64)
-        self._system = (*limits, 1.0 / np.sqrt(problem.c[0]), problem.v[0].copy())
+        c, v = problem.covariance.c[0], problem.covariance.v[0]
+        self._system = (*limits, 1.0 / np.sqrt(c), v.copy())
         self._places = places
         self._knots, self._pieces = np.empty((3, KNOTS)), np.empty((3, KNOTS))
         self._count, bound, _ = set_knots(*self._system, self._knots, self._pieces)
@@ -253,10 +254,11 @@ class FactorProposals:
         self.note = ""
         self.cost = self.each * self.d * 3e-8
 
-    def part(self, random: np.random.Generator) -> tuple[np.ndarray, float]:
+    def part(self, random: np.random.Generator, count: int) -> tuple[np.ndarray, float]:
         z = np.zeros(self.each)
         hull = (self._knots, self._pieces, self._count)
-        accepted = draw_factors(*self._system, *hull, _uniform(random, (3, self.each)), z)
+        u = np.ascontiguousarray(_uniform(random, (3, self.each))[:, :count])
+        accepted = draw_factors(*self._system, *hull, u, z)
         draws = np.empty((accepted, self.d))
         for first in range(0, self.d, _COORDINATES):
             u = _uniform(random, (self._blocks, min(_COORDINATES, self.d - first), BLOCK))

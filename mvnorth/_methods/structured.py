@@ -10,18 +10,21 @@ from functools import partial
 
 import numpy as np
 
+from mvnorth._covariance.one_factor import OneFactorRows
 from mvnorth._cpu.structured import sort_keys, structured_sums
-from mvnorth._cpu.tilting import tilt_structured
+from mvnorth._cpu.structured_tilting import structured_rounding, tilt_structured
+from mvnorth._estimate import Estimate
 from mvnorth._linalg.one_factor import cholesky
-from mvnorth._methods.genz import storage_rounding
 from mvnorth._methods.lattice_rule import (
-    Points,
     Tilt,
+    add_rounding,
     corner_share,
     disclaim_beyond_reach,
-    integrate,
+    mean_weights,
+    storage_rounding,
 )
-from mvnorth._problem import Budget, Estimate, OneFactorProblems
+from mvnorth._points import Points
+from mvnorth._problem import Problems, Request
 from mvnorth._threads import run_items
 
 # log2 of the points a shift to start with: 2d, so that no coordinate repeats another's points, but
@@ -57,19 +60,19 @@ class System:
     deviation: np.ndarray
 
     @classmethod
-    def of(cls, problems: OneFactorProblems) -> "System":
-        deviation = np.hypot(np.sqrt(problems.c), problems.v)
+    def of(cls, problems: Problems[OneFactorRows]) -> "System":
+        deviation = problems.covariance.deviations()
         mirrored = (problems.upper == np.inf) & (problems.lower > -np.inf)
         lower = np.where(mirrored, -np.inf, problems.lower)
         upper = np.where(mirrored, -problems.lower, problems.upper)
-        loadings = np.where(mirrored, -problems.v, problems.v)
+        loadings = np.where(mirrored, -problems.covariance.v, problems.covariance.v)
         keys = np.empty(upper.shape)
         standard = partial(sort_keys, lower / deviation, upper / deviation, keys)
         run_items(standard, problems.size, keys.size * 3e-8)
         order = np.argsort(keys, axis=1, kind="stable")
         lower, upper, v, c = (
             np.take_along_axis(a, order, axis=1)
-            for a in (lower, upper, loadings, np.broadcast_to(problems.c, upper.shape))
+            for a in (lower, upper, loadings, np.broadcast_to(problems.covariance.c, upper.shape))
         )
         diag, w = cholesky(c, v)
         rank = np.count_nonzero(keys < np.inf, axis=1)
@@ -77,7 +80,7 @@ class System:
         return cls(*scaled, w, rank, np.zeros_like(c), order, c, v, diag, deviation)
 
     def tilted(self) -> tuple["System", Tilt]:
-        """The same problems in tilted variables."""
+        """Return the problems in tilted variables."""
         lower, upper = self.lower.copy(), self.upper.copy()
         tilt = Tilt.empty(len(self.rank))
         slope = np.empty_like(self.slope)
@@ -87,13 +90,20 @@ class System:
         run_items(kernel, len(own), own.size * 1e-6)
         return replace(self, lower=lower, upper=upper, slope=slope), tilt
 
+    def rounding(self) -> np.ndarray:
+        """Return rounding errors of log P, (B,)."""
+        found = np.empty(len(self.rank))
+        limits = (self.lower, self.upper, self.t, self.w, self.rank)
+        run_items(partial(structured_rounding, *limits, found), found.size, self.c.size * 5e-8)
+        return found
+
     @property
     def kernel_arguments(self) -> tuple[np.ndarray, ...]:
         return self.lower, self.upper, self.t, self.w, self.rank, self.slope
 
 
-def solve(problems: OneFactorProblems, budget: Budget, seed: int, tilted: bool = False) -> Estimate:
-    """Probabilities of ``problems`` by Genz's method with the structured Cholesky factor."""
+def integrate(problems: Problems[OneFactorRows], request: Request, tilted: bool) -> Estimate:
+    """Return estimates by Genz's method with the structured Cholesky factor."""
     system, tilt = System.of(problems), None
     if tilted:
         system, tilt = system.tilted()
@@ -102,36 +112,37 @@ def solve(problems: OneFactorProblems, budget: Budget, seed: int, tilted: bool =
     def weigh(rows: np.ndarray, points: Points) -> np.ndarray:
         return points.log_sums(kernel, rows, problems.d * 6e-9)
 
-    if budget.device is not None:
+    if request.device is not None:
         from mvnorth._cuda.launch import Queue
         from mvnorth._cuda.structured import StructuredSums
 
-        queue = Queue.of(budget.device.stream)
-        weigh = StructuredSums(queue, budget.device.dtype, *system.kernel_arguments)
-    return estimate(problems, system, weigh, budget, seed, tilt)
+        queue = Queue.of(request.device.stream)
+        weigh = StructuredSums(queue, request.device.dtype, *system.kernel_arguments)
+    return estimate(problems, system, weigh, request, tilt)
 
 
 def estimate(
-    problems: OneFactorProblems,
+    problems: Problems[OneFactorRows],
     system: System,
     weigh: Callable[[np.ndarray, Points], np.ndarray],
-    budget: Budget,
-    seed: int,
+    request: Request,
     tilt: Tilt | None = None,
 ) -> Estimate:
-    """Probabilities of ``problems`` from ``weigh``, see ``lattice_rule.integrate``."""
+    """Return probabilities of ``problems`` from ``weigh``, see ``lattice_rule.mean_weights``."""
     limited = np.arange(problems.d) < system.rank[:, None]
     dependent = np.count_nonzero((system.v != 0.0) & limited, axis=1)
     norm = np.max(np.abs(system.t), axis=1, where=limited, initial=0.0)
     corner = corner_share(np.where(dependent < 2, 0.0, norm))
     level = int(np.clip(np.ceil(np.log2(2 * problems.d + 1)), *_FIRST_LEVELS))
     log_scale = None if tilt is None else tilt.log_scale
-    result = integrate(weigh, corner, problems.d, level, budget, seed, log_scale)
+    result = mean_weights(weigh, corner, problems.d, level, request, log_scale)
     # Limits less a large share of S are known to rounding of what was taken off.
     rounding = np.finfo(float).eps * np.sum(np.abs(system.t), axis=1, where=limited)
     result.rel_error[:] += rounding
     if tilt is not None:
         result = tilt.scaled(result)
-    result.rel_error[:] += storage_rounding(result, problems.d, budget)
+    of_weights = system.rounding() if tilt is None else tilt.rounding
+    add_rounding(result, of_weights, np.zeros(of_weights.shape), most=0.0)
+    result.rel_error[:] += storage_rounding(result, problems.d, request)
     disclaim_beyond_reach(result, problems.lower, problems.upper, system.deviation)
     return result

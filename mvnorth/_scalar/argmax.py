@@ -4,9 +4,9 @@ import math
 from collections import namedtuple
 
 import numpy as np
-from numba import njit
 
-from mvnorth._scalar.exp_log import FAST, power_of_two, scale_by_power
+from mvnorth._compile import FAST, SUMS, scalar
+from mvnorth._scalar.exp_log import power_of_two, scale_by_power
 
 REACH = 10.0  # deviations beyond which a tail is nothing, even of 100,000 scores
 ABSENT = 1e290
@@ -37,13 +37,13 @@ Nodes = namedtuple("Nodes", "count start stride")
 Progress = namedtuple("Progress", "low high side tries level right before coarse")
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def is_live(mu, sigma, widest):
     """Whether a score is neither minus infinity nor constant."""
     return mu > -np.inf and sigma > _CONSTANT * widest
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def unit_of(widest):
     """A power of two near the largest deviation."""
     if widest > 0.0:
@@ -51,7 +51,7 @@ def unit_of(widest):
     return 1.0
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def in_units(mu, sigma, origin, unit):
     """``(high, low, deviation)`` of a live score: origin - mu as an unrounded sum, in units."""
     difference = origin - mu
@@ -61,7 +61,7 @@ def in_units(mu, sigma, origin, unit):
     return high, rest / unit if abs(high) < ABSENT else 0.0, sigma / unit
 
 
-@njit(fastmath=FAST | {"reassoc"}, forceinline=True, error_model="numpy")
+@scalar(SUMS, forceinline=True)
 def score_slopes(h, r, beta):
     """``(S_i, -S_i', S_i'', S_i''')`` for S_i = h((s - mu_i) / sigma_i) / sigma_i."""
     bend = r * (r + h) - 1.0
@@ -72,7 +72,7 @@ def score_slopes(h, r, beta):
     return zeroth, first * r, second * bend, third
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def step_to_score(s, low, high, zeroth, first, second, third):
     """``(state, s, low, high, width, skewness)`` after a step, at s, to a mode of F'.
 
@@ -100,13 +100,13 @@ def step_to_score(s, low, high, zeroth, first, second, third):
     return 0, s, low, high, 0.0, 0.0
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def hides(x, beta, width, single):
     """Whether a score is so narrow that it hides between nodes, and not far below all of them."""
     return beta * width * _STEP[single] > _SHARP and x < 12.0 * width * beta
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def score_node(numerator, power, stretch, turn, slope, bend, width, odd):
     """``(weight, F', F' if odd, F'')`` of a node."""
     f = numerator * power_of_two(power)
@@ -115,7 +115,7 @@ def score_node(numerator, power, stretch, turn, slope, bend, width, odd):
     return weight, weight * slope, weight * slope * odd, weight * change + f * slope * turn
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def first_nodes(a, single):
     """``(nodes, progress)`` to begin with, for a map that bends like a."""
     step, more = _STEP[single], _MORE[single] if a < _BEND else 0
@@ -124,7 +124,7 @@ def first_nodes(a, single):
     return nodes, Progress(low, high, none, none, none, 0.0, 0.0, 0.0)
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def proceed(sums, progress, width, single, allowed):
     """``(nodes, progress, state)``: what to add next, until the rule SUFFICES or FAILS."""
     low, high, side, tries, level, right, before, coarse = progress

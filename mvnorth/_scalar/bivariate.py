@@ -22,23 +22,29 @@ of the range is ours.  Accuracy against 45-digit arithmetic, |rho| up to 1 - 1e-
 import math
 
 import numpy as np
-from numba import njit
 
-from mvnorth._scalar.exp_log import FAST, exp_parts, log_scaled, power_of_two
+from mvnorth._compile import FAST, scalar
+from mvnorth._scalar.exp_log import LOG2_HIGH, LOG2_LOW, exp_parts, power_of_two
+from mvnorth._scalar.instructions import stack_array
 from mvnorth._scalar.log_concave import log_concave_integrator
 from mvnorth._scalar.normal import Z_MAX, gauss_parts, ndtr_parts, tail_ratio
 from mvnorth._tables.quadrature import NODES, WEIGHTS
 
 INV_SQRT_2_PI = 1.0 / math.sqrt(2.0 * math.pi)
 EPS = 2.3e-16
+_EPS, _ROOT_EPS = 2.0**-52, 2.0**-26
 ROUNDING = 1e-15  # relative error for each unit of log P; two thirds of it were seen
 _NODES = np.array(NODES)
 _WEIGHTS = np.array(WEIGHTS)
+_SIZE = len(NODES)
+_new_values = stack_array(_SIZE)
 _DROP = 38.0
 _PHI_ONE = 8.3  # Phi of it is 1 to rounding
+_NO_LIMIT = 40.0  # and of this one exactly
+_NARROW = 4.0  # width of an interval, times its distance from 0, that one rule resolves
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def interval_probability(low, high, width):
     """``(f, k)`` with Phi(high) - Phi(low) = f * 2**k, where width = high - low >= 0.
 
@@ -68,7 +74,7 @@ def interval_probability(low, high, width):
     return f, (k_middle if narrow else k)
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def conditional_limit(limit, y, rho, s):
     """(limit - rho y) / s, without the cancellation of rho -> 1 or -1."""
     sign = 1.0 if rho > 0.0 else -1.0
@@ -76,7 +82,7 @@ def conditional_limit(limit, y, rho, s):
     return (near if abs(rho) > 0.5 else limit - rho * y) / s
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def conditional_interval(a, b, width, y, rho, s):
     """``(low, high, width)`` of the interval (a, b) given y; a narrow one keeps its width."""
     low = conditional_limit(a, y, rho, s)
@@ -90,83 +96,86 @@ def conditional_interval(a, b, width, y, rho, s):
     return low, high, width_y
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
-def _ratio(t, b, kappa, slope, k0):
-    """exp(-b t - t**2/2) Phi(kappa - slope t) / 2**k0."""
-    f, k = exp_parts(-t * (b + 0.5 * t), 0.0)
-    f_phi, k_phi = ndtr_parts(kappa - slope * t)
-    return f * f_phi * power_of_two(k + k_phi - k0)
-
-
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
-def _quadrature(length, b, kappa, slope, k0):
-    """Integral of ``_ratio`` over [0, length]."""
-    values = np.empty(_NODES.size)  # a loop of their own, which is vector code
-    for i in range(_NODES.size):
-        values[i] = _WEIGHTS[i] * _ratio(length * _NODES[i], b, kappa, slope, k0)
+@scalar(FAST)
+def _integrate_half(length, b, kappa, slope, k0):
+    """Integral over [0, length] of exp(-b t - t**2/2) Phi(kappa - slope t) / 2**k0."""
+    values = _new_values()  # a loop of their own, which is vector code
+    for i in range(_SIZE):
+        t = length * _NODES[i]
+        f, k = exp_parts(-t * (b + 0.5 * t), 0.0)
+        f_phi, k_phi = ndtr_parts(kappa - slope * t)
+        values[i] = _WEIGHTS[i] * (f * f_phi * power_of_two(k + k_phi - k0))
     total = 0.0
-    for i in range(_NODES.size):
+    for i in range(_SIZE):
         total += values[i]
     return length * total
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
-def _cut(lo, hi, rho, s):
-    """``(f, k, left)``: the part of g on the side of hi without the mode, and whether left."""
-    kappa = conditional_limit(lo, hi, rho, s)
-    c = rho / s
-    z = min(abs(kappa), Z_MAX)
-    _, k = gauss_parts(z)
-    k = k if kappa < 0.0 else 0.0  # 2**k is the size of Phi(kappa)
-    # Whether g rises at hi, phi/Phi being 1/(sqrt(2 pi) R); kappa > 0 has hi > 0, so it does not.
-    left = hi + c * INV_SQRT_2_PI / tail_ratio(z) <= 0.0
-    b = -hi if left else hi
-    slope = -c if left else c
-    # Where exp(-b t - t**2/2 - min(kappa - slope t, 0)**2/2) has lost exp(_DROP):
-    below, above = min(kappa, 0.0), max(kappa, 0.0)
-    drop = _DROP + 0.5 * below * below
-    length = 2.0 * drop / (b + math.sqrt(b * b + 2.0 * drop))
-    if kappa - slope * length < 0.0:
-        drop = _DROP - 0.5 * above * above
-        linear = b - slope * kappa
-        square = 1.0 + c * c
-        length = 2.0 * drop / (linear + math.sqrt(linear * linear + 2.0 * square * drop))
-    rest = 0.0
-    if left and kappa - slope * length > _PHI_ONE:
-        # Too long for the rule, compared with the rise of Phi; beyond it g is a normal density.
-        length = (kappa - _PHI_ONE) / slope
-        f, k_rest = exp_parts(-length * (b + 0.5 * length), 0.0)
-        rest = f * power_of_two(k_rest - k) * tail_ratio(b + length) / INV_SQRT_2_PI
-    total = _quadrature(length, b, kappa, slope, k) + rest
-    f_hi, k_hi = gauss_parts(abs(hi))
-    return f_hi * INV_SQRT_2_PI * total, k_hi + k, left
-
-
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def bivariate_parts(h, k, rho, s):
     """``(f, power)`` with Pr(X <= h, Y <= k) = f * 2**power for the correlation rho.
 
     ``s`` is sqrt(1 - rho**2) to full relative accuracy; 0 for rho = 1 or -1.
     """
-    h = min(max(h, -Z_MAX), Z_MAX)
-    k = min(max(k, -Z_MAX), Z_MAX)
+    # Conditional expressions in place of min and max, which numba compiles as functions.
+    h = math.copysign(Z_MAX, h) if abs(h) > Z_MAX else h
+    k = math.copysign(Z_MAX, k) if abs(k) > Z_MAX else k
     reflect = rho < 0.0
+    rho = abs(rho)
     k = -k if reflect else k
-    lo, hi = min(h, k), max(h, k)
-    f, power, left = _cut(lo, hi, abs(rho), s)
+    lo, hi = (h, k) if h < k else (k, h)
+    f = power = 0.0
+    left = False
+    if s != 0.0:  # the part of g on the side of hi without the mode
+        near = lo - hi + hi * (s * s / (1.0 + rho))  # lo - rho hi, for rho -> 1
+        kappa = (near if rho > 0.5 else lo - rho * hi) / s
+        c = rho / s
+        z = Z_MAX if abs(kappa) > Z_MAX else abs(kappa)
+        _, power = gauss_parts(z)
+        power = power if kappa < 0.0 else 0.0  # 2**power is the size of Phi(kappa)
+        # Whether g rises at hi, phi/Phi being 1/(sqrt(2 pi) R); kappa > 0 has hi > 0: it falls.
+        left = hi + c * INV_SQRT_2_PI / tail_ratio(z) <= 0.0
+        b = -hi if left else hi
+        slope = -c if left else c
+        # Where exp(-b t - t**2/2 - min(kappa - slope t, 0)**2/2) has lost exp(_DROP):
+        below, above = (kappa, 0.0) if kappa < 0.0 else (0.0, kappa)
+        drop = _DROP + 0.5 * below * below
+        length = 2.0 * drop / (b + math.sqrt(b * b + 2.0 * drop))
+        if kappa - slope * length < 0.0:
+            drop = _DROP - 0.5 * above * above
+            linear = b - slope * kappa
+            square = 1.0 + c * c
+            length = 2.0 * drop / (linear + math.sqrt(linear * linear + 2.0 * square * drop))
+        if left and kappa - slope * length > _PHI_ONE:
+            # Too long for the rule, compared with the rise of Phi; beyond it g is a normal density.
+            length = (kappa - _PHI_ONE) / slope
+            f, k_rest = exp_parts(-length * (b + 0.5 * length), 0.0)
+            f *= power_of_two(k_rest - power) * tail_ratio(b + length) / INV_SQRT_2_PI
+        f += _integrate_half(length, b, kappa, slope, power)
+        f_hi, k_hi = gauss_parts(abs(hi))
+        f *= f_hi * INV_SQRT_2_PI
+        power += k_hi
     if left == reflect:  # the other part is wanted
         f_lo, k_lo = ndtr_parts(lo)
         f = f_lo - f * power_of_two(power - k_lo)
         power = k_lo
-    if reflect and h > k:
-        f_between, k_between = interval_probability(lo, hi, hi - lo)
-        top = max(power, k_between)
+    if reflect and h > k:  # add Pr(lo < X < hi), from the end that is nearer to 0
+        near, far = (lo, hi) if lo + hi > 0.0 else (-hi, -lo)
+        width = hi - lo
+        if width * (1.0 + abs(near)) < _NARROW:
+            f_between, k_between = gauss_parts(abs(near))
+            f_between *= INV_SQRT_2_PI * _integrate_half(width, near, _NO_LIMIT, 0.0, 0.0)
+        else:
+            f_between, k_between = ndtr_parts(-near)
+            f_far, k_far = ndtr_parts(-far)
+            f_between -= f_far * power_of_two(k_far - k_between)
+        top = power if power > k_between else k_between
         f = f * power_of_two(power - top) + f_between * power_of_two(k_between - top)
         power = top
     return f, power
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def _box_parts(p, t):
     """phi(y) [Phi(high given y) - Phi(low given y)] / phi(y0), where y = y0 + t."""
     y0, low, high, width, slope = p
@@ -181,7 +190,7 @@ def _box_parts(p, t):
 _integrate_box = log_concave_integrator(_box_parts)
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def most_likely(a_1, b_1, a_2, b_2, rho):
     """First coordinate of the point of highest density in a box."""
     y = min(max(0.0, a_1), b_1)
@@ -189,7 +198,7 @@ def most_likely(a_1, b_1, a_2, b_2, rho):
     return y if near == rho * y else min(max(rho * near, a_1), b_1)
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def bivariate_box_parts(a_1, b_1, width_1, a_2, b_2, width_2, rho, s):
     """``(f, power, error)`` with Pr(a_1 < X < b_1, a_2 < Y < b_2) = f * 2**power.
 
@@ -205,37 +214,41 @@ def bivariate_box_parts(a_1, b_1, width_1, a_2, b_2, width_2, rho, s):
     left = -width_1 if y0 == b_1 else a_1 - y0
     right = max(left + width_1, 0.0) if width_1 < 1.0 else b_1 - y0
     p = (y0, low, high, width, slope)
-    f, k, error, _ = _integrate_box(p, left, right, 0.0, step)
+    f, k, error, _, _ = _integrate_box(p, left, right, 0.0, step)
     f_y, k_y = gauss_parts(min(abs(y0), Z_MAX))
     return f * f_y * INV_SQRT_2_PI, k + k_y, error
 
 
-@njit(fastmath=FAST, error_model="numpy")
-def log_with_error(f, power, error):
-    """``(log P, relative error of P)`` for P = f * 2**power; infinite beyond 0.01."""
-    log_prob = min(log_scaled(f, power), 0.0) if f > 0.0 else (-np.inf if f == 0.0 else np.nan)
-    rel_error = error + (ROUNDING * (2.0 - log_prob) if f > 0.0 else ROUNDING)
-    return log_prob, (rel_error if rel_error < 0.01 else np.inf)
-
-
-@njit(fastmath=FAST, error_model="numpy")
-def bivariate_log(a_1, b_1, a_2, b_2, rho):
-    """``(log P, relative error of P)``, P = Pr(a_1 < X < b_1, a_2 < Y < b_2), |rho| <= 1."""
-    if b_1 == np.inf:
-        a_1, b_1, rho = -np.inf, -a_1, -rho
-    if b_2 == np.inf:
-        a_2, b_2, rho = -np.inf, -a_2, -rho
-    s = math.sqrt(max((1.0 - rho) * (1.0 + rho), 0.0))
-    if b_1 == np.inf or b_2 == np.inf or s == 0.0:
+@scalar(FAST)
+def bivariate_interval_parts(a_1, b_1, a_2, b_2, rho):
+    """Like ``bivariate_box_parts`` for any |rho| <= 1; variables may be without limits."""
+    det = (1.0 - rho) * (1.0 + rho)
+    if b_1 == np.inf or b_2 == np.inf or det == 0.0:
         # One of them has no limits, or both are the same variable: a single interval.
-        reflect = s == 0.0 and rho < 0.0
+        reflect = det == 0.0 and rho < 0.0
         a = max(a_1, -b_2 if reflect else a_2)
         b = max(min(b_1, -a_2 if reflect else b_2), a)
         f, power = interval_probability(a, b, b - a)
-        error = 0.0
-    elif a_1 == -np.inf and a_2 == -np.inf:
-        f, power = bivariate_parts(b_1, b_2, rho, s)
-        error = 0.0
-    else:
-        f, power, error = bivariate_box_parts(a_1, b_1, b_1 - a_1, a_2, b_2, b_2 - a_2, rho, s)
-    return log_with_error(f, power, error)
+        return f, power, 0.0
+    return bivariate_box_parts(a_1, b_1, b_1 - a_1, a_2, b_2, b_2 - a_2, rho, math.sqrt(det))
+
+
+@scalar(FAST)
+def log_with_error(f, power, error, d, det):
+    """``(log P, relative error of P)`` for P = f * 2**power; infinite beyond 0.01.
+
+    To the relative error ``error`` is added what rounding of the d x d correlations brings, which
+    have the determinant ``det``, infinite if they are exact.  Close to singular it counts 1/det
+    times, and the more the smaller the probability is, but it never moves the probability by more
+    than the root of it.
+    """
+    if not f > 0.0:
+        return -np.inf, np.inf
+    log_prob = power * LOG2_HIGH + (math.log(f) + power * LOG2_LOW)
+    log_prob = 0.0 if log_prob > 0.0 else log_prob
+    error += ROUNDING * (2.0 - log_prob)
+    if not error < 0.01:
+        return log_prob, np.inf
+    magnified = _EPS * (d - 4.0 * log_prob) / (det if det > 1e-300 else 1e-300)
+    at_most = _ROOT_EPS * math.exp(-log_prob)
+    return log_prob, error + (magnified if magnified < at_most else at_most)

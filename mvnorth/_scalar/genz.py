@@ -8,9 +8,9 @@ the limits follow from those in what was drawn; see ``mvnorth._cpu.pathwise``.
 import math
 
 import numpy as np
-from numba import njit
 
-from mvnorth._scalar.exp_log import FAST, exp_parts, power_of_two, split_mantissa
+from mvnorth._compile import FAST, scalar
+from mvnorth._scalar.exp_log import exp_parts, power_of_two, split_mantissa
 from mvnorth._scalar.normal import (
     Z_MAX,
     gauss_parts,
@@ -28,7 +28,7 @@ _ROUND = 6755399441055744.0  # 1.5 * 2**52: adding and subtracting it rounds to 
 _LEAST = -0.5 * Z_MAX**2  # exponent
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def lattice_point(numerator, z, shift):
     """One coordinate of a shifted rank-1 lattice under the tent transform, inside (0, 1)."""
     x = numerator * z + shift
@@ -36,7 +36,7 @@ def lattice_point(numerator, z, shift):
     return (1.0 - 2.0**-53) - (1.0 - 2.0 * abs(x)) * (1.0 - 2.0**-52)
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def draw_below(b: float, u: float) -> tuple[float, float, float, float]:
     """``(f, k, q, w)``: Phi(b) = f * 2**k, and what ``quantile`` makes u Phi(b) a y < b of."""
     f, k = ndtr_parts(b)
@@ -44,20 +44,20 @@ def draw_below(b: float, u: float) -> tuple[float, float, float, float]:
     return f, k, q, w
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def interval_between(low: float, high: float) -> tuple[float, float, float, float]:
     """``interval_parts``, of nothing where the limits have changed places."""
     return interval_parts(low, high if high > low else low)
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def width_parts(width: float) -> tuple[float, float]:
     """``(m, k)`` with width = m * 2**k, m near 1 or 0."""
     m, k = split_mantissa(width if width > 0.0 else 1.0)
     return (m if width > 0.0 else 0.0), k
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def draw_between(low: float, high: float, u: float) -> tuple[float, float, float, float, float]:
     """``(m, k, q, w, sign)``: Phi(high) - Phi(low) = m * 2**k, and y = sign * quantile(q, w).
 
@@ -69,7 +69,7 @@ def draw_between(low: float, high: float, u: float) -> tuple[float, float, float
     return m, k + k_width, q, w, sign
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def quantile(q: float, w: float) -> float:
     """Phi^-1(q + 1/2), from ``quantile_w``; with a branch, where loops over samples want none."""
     if w > QUANTILE_W_MAX:
@@ -77,7 +77,7 @@ def quantile(q: float, w: float) -> float:
     return quantile_central(q, w)
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def renormalised(weight: float, power: float) -> tuple[float, float]:
     """The same weight * 2**power with a weight near 1, or 0."""
     positive = weight > 0.0
@@ -85,14 +85,14 @@ def renormalised(weight: float, power: float) -> tuple[float, float]:
     return (m if positive else 0.0), power + k
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def tilted(weight: float, power: float, exponent: float) -> tuple[float, float]:
     """weight * 2**power * exp(exponent)."""
     f, k = exp_parts(exponent, 0.0)
     return weight * f, power + k
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def join_sums(total, largest, top, its_total, its_largest, its_top):
     """``(total, largest, top)`` of two sets of weights together.
 
@@ -106,14 +106,15 @@ def join_sums(total, largest, top, its_total, its_largest, its_top):
     return total * own + its_total * its, max(largest * own, its_largest * its), peak
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def pull_below(b: float, u: float, y: float, y_bar: float) -> float:
     """Derivative of the log weight in the limit b of y; ``y_bar`` is that in y."""
-    f, k = exp_parts(max(0.5 * (y - b) * (y + b), _LEAST), 0.0)
+    exponent = 0.5 * (y - b) * (y + b)
+    f, k = exp_parts(_LEAST if exponent < _LEAST else exponent, 0.0)
     return mills(b) + y_bar * (u * f * power_of_two(k))
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def pull_high(low: float, high: float, u: float, y: float, y_bar: float) -> float:
     """Like ``pull_below`` in the upper limit of two; 0 where there is nothing between."""
     a = max(low, -Z_MAX)
@@ -127,7 +128,7 @@ def pull_high(low: float, high: float, u: float, y: float, y_bar: float) -> floa
     return value if width > 0.0 and b < Z_MAX else 0.0
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def pull_low(low: float, high: float, u: float, y: float, y_bar: float) -> float:
     """Like ``pull_high`` in the lower limit."""
     a = max(low, -Z_MAX)
@@ -141,7 +142,7 @@ def pull_low(low: float, high: float, u: float, y: float, y_bar: float) -> float
     return value if width > 0.0 and a > -Z_MAX else 0.0
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def claimed(limit: float, own: float, limit_bar: float) -> tuple[float, float]:
     """What a row takes of the derivative in a limit, if its own is the one that binds; the rest."""
     binds = own == limit

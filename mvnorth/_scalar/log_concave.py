@@ -12,9 +12,9 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 
-from mvnorth._scalar.exp_log import FAST, log_scaled, power_of_two, split_mantissa
+from mvnorth._compile import FAST, scalar
+from mvnorth._scalar.exp_log import log_scaled, power_of_two, split_mantissa
 from mvnorth._tables.quadrature import PANEL_NODES, PANEL_SERIES, PANEL_WEIGHTS
 
 _NODES = np.array(PANEL_NODES)
@@ -26,7 +26,7 @@ _NOISE = 50.0  # bound on how much the sums of ``panel`` magnify errors of the v
 _DROP_MIN, _DROP, _DROP_MAX = 37.0, 40.0, 46.0
 
 
-@njit(error_model="numpy")
+@scalar()
 def _push(stack, i, origin, width, f_low, f_high):
     stack[i, 0] = origin
     stack[i, 1] = width
@@ -46,18 +46,18 @@ def log_concave_integrator(parts: Callable) -> Callable:
     Returns
     -------
     integrate
-        ``integrate(p, low, high, start, step)`` is ``(f, k, error, mode)``: the integral over
-        (low, high), either of which may be infinite, is f * 2**k up to the relative error
-        ``error``; the function is highest near ``mode``.  The search for the mode begins at
-        ``start``, inside the limits, with the step ``step``.
+        ``integrate(p, low, high, start, step)`` is ``(f, k, error, mode, nodes)``: the integral
+        over (low, high), either of which may be infinite, is f * 2**k up to the relative error
+        ``error``; the function is highest near ``mode``; ``nodes`` of the rule were used.  The
+        search for the mode begins at ``start``, inside the limits, with the step ``step``.
     """
 
-    @njit(fastmath=FAST, error_model="numpy")
+    @scalar(FAST)
     def log_value(p, t):
         f, k, _ = parts(p, t)
         return log_scaled(f, k) if f > 0.0 else -np.inf
 
-    @njit(fastmath=FAST, error_model="numpy")
+    @scalar(FAST)
     def reach(p, x, log_x, end, log_end, limit):
         """From x over ``end`` to where the function has lost exp(_DROP), or to ``limit``."""
         inner, root_inner = x, 0.0  # the square root of the drop is almost linear
@@ -85,7 +85,7 @@ def log_concave_integrator(parts: Callable) -> Callable:
             end, log_end = outer, log_outer
         return end, log_end
 
-    @njit(fastmath=FAST, error_model="numpy")
+    @scalar(FAST)
     def panel(p, low, width, f_low, f_high, k_peak):
         """``(integral, error of the rule, error of the values, where to split)`` of one panel."""
         values = np.empty(_SIZE)  # a loop of their own, which is vector code if ``parts`` is
@@ -114,7 +114,7 @@ def log_concave_integrator(parts: Callable) -> Callable:
             split = 1.0 / 8.0 if f_low > f_high else 7.0 / 8.0
         return width * total, width * max(rest - _NOISE * noise, 0.0), width * inherited, split
 
-    @njit(fastmath=FAST, error_model="numpy")
+    @scalar(FAST)
     def integrate(p, low, high, start, step):
         # Climb in growing steps until the middle one of a <= x <= b is the highest.
         x = start
@@ -158,7 +158,7 @@ def log_concave_integrator(parts: Callable) -> Callable:
                     a, log_a = y, log_y
         f, k_peak, error_x = parts(p, x)
         if not (f > 0.0 and log_x < np.inf):
-            return 0.0, 0.0, np.inf, x
+            return 0.0, 0.0, np.inf, x, 0
         _, k = split_mantissa(f)
         k_peak += k  # from here on the function is counted in units of 2**k_peak
         f_x = f * power_of_two(-k)
@@ -198,6 +198,7 @@ def log_concave_integrator(parts: Callable) -> Callable:
             total += value
             error += estimate + inherited
         # A larger integral than this has a peak that the search has missed.
-        return total, k_peak, (error / total if total < 1e3 * floor else np.inf), x
+        error = error / total if total < 1e3 * floor else np.inf
+        return total, k_peak, error, x, evaluated * _SIZE
 
     return integrate

@@ -8,10 +8,8 @@ Both forms, and their coefficients, are ours; ``_precompute/normal.py`` generate
 
 import math
 
-from numba import njit
-
+from mvnorth._compile import FAST, scalar
 from mvnorth._scalar.exp_log import (
-    FAST,
     exp_parts,
     log_parts,
     log_scaled,
@@ -19,6 +17,7 @@ from mvnorth._scalar.exp_log import (
     scale_by_power,
     split_mantissa,
 )
+from mvnorth._scalar.instructions import polynomial
 from mvnorth._tables.normal import QUANTILE_P, QUANTILE_Q, TAIL, TAIL_SHIFT
 
 # Beyond this a square no longer fits exp_parts; Phi(-4e7) is exp(-8e14).
@@ -29,50 +28,29 @@ _LOG_4 = math.log(4.0)
 _LOG_4_PI = math.log(4.0 * math.pi)
 _SQRT_2_PI = math.sqrt(2.0 * math.pi)
 _INV_SQRT_2_PI = 1.0 / _SQRT_2_PI
+_tail = polynomial(TAIL)
+_quantile_p, _quantile_q = polynomial(QUANTILE_P), polynomial(QUANTILE_Q)
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def tail_ratio(z: float) -> float:
     """R(z) = Phi(-z) exp(z**2/2) for z >= 0; 7e-16 relative for z <= 8, 1e-15 beyond."""
     inverse = 1.0 / (z + TAIL_SHIFT)
     t = (z - TAIL_SHIFT) * inverse
-    p = TAIL[0]
-    p = p * t + TAIL[1]
-    p = p * t + TAIL[2]
-    p = p * t + TAIL[3]
-    p = p * t + TAIL[4]
-    p = p * t + TAIL[5]
-    p = p * t + TAIL[6]
-    p = p * t + TAIL[7]
-    p = p * t + TAIL[8]
-    p = p * t + TAIL[9]
-    p = p * t + TAIL[10]
-    p = p * t + TAIL[11]
-    p = p * t + TAIL[12]
-    p = p * t + TAIL[13]
-    p = p * t + TAIL[14]
-    p = p * t + TAIL[15]
-    p = p * t + TAIL[16]
-    p = p * t + TAIL[17]
-    p = p * t + TAIL[18]
-    p = p * t + TAIL[19]
-    p = p * t + TAIL[20]
-    p = p * t + TAIL[21]
-    p = p * t + TAIL[22]
-    return (0.5 * TAIL_SHIFT + 2.0 * (z * inverse) * p) * inverse  # 1 + t = 2z/(z + 4)
+    return (0.5 * TAIL_SHIFT + 2.0 * (z * inverse) * _tail(t)) * inverse  # 1 + t = 2z/(z + 4)
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def gauss_parts(z: float) -> tuple[float, float]:
     """``(f, k)`` with exp(-z**2/2) = f * 2**k, for 0 <= z <= Z_MAX."""
     head = (z + _SNAP) - _SNAP
     return exp_parts(-0.5 * head * head, -0.5 * (z - head) * (z + head))
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def ndtr_parts(x: float) -> tuple[float, float]:
     """``(f, k)`` with Phi(x) = f * 2**k; k = 0 for x > 0."""
-    z = min(abs(x), Z_MAX)
+    z = Z_MAX if abs(x) > Z_MAX else abs(x)
     f, k = gauss_parts(z)
     f = f * tail_ratio(z)
     upper = 1.0 - f * power_of_two(k)
@@ -80,13 +58,13 @@ def ndtr_parts(x: float) -> tuple[float, float]:
     return (upper if positive else f), (0.0 if positive else k)
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def log_ndtr(x: float) -> float:
     """log Phi(x) for any x but NaN; 1e-15 relative."""
-    z = min(abs(x), _LOG_Z_MAX)
+    z = _LOG_Z_MAX if abs(x) > _LOG_Z_MAX else abs(x)
     ratio = tail_ratio(z)
     negative = log_scaled(ratio, 0.0) - 0.5 * z * z
-    f, k = gauss_parts(min(z, Z_MAX))
+    f, k = gauss_parts(Z_MAX if z > Z_MAX else z)
     q = scale_by_power(f * ratio, k)  # Phi(-z)
     m, power = split_mantissa(1.0 - q)
     near_one = q < 0.25
@@ -94,18 +72,18 @@ def log_ndtr(x: float) -> float:
     return positive if x > 0.0 else negative
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def mills(x: float) -> float:
     """phi(x)/Phi(x) for any x but NaN; 1e-15 relative."""
-    z = min(abs(x), _LOG_Z_MAX)
+    z = _LOG_Z_MAX if abs(x) > _LOG_Z_MAX else abs(x)
     ratio = tail_ratio(z)
-    f, k = gauss_parts(min(z, Z_MAX))
+    f, k = gauss_parts(Z_MAX if z > Z_MAX else z)
     positive = scale_by_power(f * _INV_SQRT_2_PI, k) / (1.0 - f * ratio * power_of_two(k))
     value = positive if x > 0.0 else _INV_SQRT_2_PI / ratio
     return -x if x < -1e16 else value  # -x - 1/x + ..., to rounding
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def quantile_w(p: float, k: float) -> tuple[float, float]:
     """``(q, w)`` for the probability P = p * 2**k in (0, 1): q = P - 1/2, w = -log(4P(1-P))."""
     probability = p * power_of_two(k)
@@ -118,41 +96,13 @@ def quantile_w(p: float, k: float) -> tuple[float, float]:
     return q, -log_parts(f, total)
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def quantile_central(q: float, w: float) -> float:
     """y with Phi(y) = 1/2 + q, from ``quantile_w``; for w <= QUANTILE_W_MAX."""
-    a = QUANTILE_P[0]
-    b = QUANTILE_Q[0]
-    a = a * w + QUANTILE_P[1]
-    b = b * w + QUANTILE_Q[1]
-    a = a * w + QUANTILE_P[2]
-    b = b * w + QUANTILE_Q[2]
-    a = a * w + QUANTILE_P[3]
-    b = b * w + QUANTILE_Q[3]
-    a = a * w + QUANTILE_P[4]
-    b = b * w + QUANTILE_Q[4]
-    a = a * w + QUANTILE_P[5]
-    b = b * w + QUANTILE_Q[5]
-    a = a * w + QUANTILE_P[6]
-    b = b * w + QUANTILE_Q[6]
-    a = a * w + QUANTILE_P[7]
-    b = b * w + QUANTILE_Q[7]
-    a = a * w + QUANTILE_P[8]
-    b = b * w + QUANTILE_Q[8]
-    a = a * w + QUANTILE_P[9]
-    b = b * w + QUANTILE_Q[9]
-    a = a * w + QUANTILE_P[10]
-    b = b * w + QUANTILE_Q[10]
-    a = a * w + QUANTILE_P[11]
-    b = b * w + QUANTILE_Q[11]
-    a = a * w + QUANTILE_P[12]
-    b = b * w + QUANTILE_Q[12]
-    a = a * w + QUANTILE_P[13]
-    b = b * w + QUANTILE_Q[13]
-    return math.copysign(math.sqrt(w * a / b), q)
+    return math.copysign(math.sqrt(w * _quantile_p(w) / _quantile_q(w)), q)
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def quantile_tail(q: float, w: float) -> float:
     """Like ``quantile_central``, for w > QUANTILE_W_MAX: Newton's method on log Phi.
 
@@ -166,7 +116,7 @@ def quantile_tail(q: float, w: float) -> float:
     return math.copysign(z, q)
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def interval_parts(low: float, high: float) -> tuple[float, float, float, float]:
     """Phi(high) - Phi(low) without cancellation, for low <= high.
 
@@ -183,7 +133,7 @@ def interval_parts(low: float, high: float) -> tuple[float, float, float, float]
     # A narrow interval: the density at its middle times its width, to fourth order.
     delta = b - a
     middle = 0.5 * (a + b)
-    z = min(abs(middle), Z_MAX)
+    z = Z_MAX if abs(middle) > Z_MAX else abs(middle)
     f, k_middle = gauss_parts(z)
     narrow = f * power_of_two(k_middle - k) * (_INV_SQRT_2_PI * delta)
     narrow *= 1.0 + (z * z - 1.0) * (delta * delta) * (1.0 / 24.0)

@@ -7,9 +7,9 @@ the integrand and _cpu/factor_trapezoid.py for the rule.
 import math
 
 import numpy as np
-from numba import njit
 
-from mvnorth._scalar.exp_log import FAST, exp_parts, log_scaled, power_of_two
+from mvnorth._compile import FAST, SUMS, scalar
+from mvnorth._scalar.exp_log import exp_parts, log_scaled, power_of_two
 from mvnorth._scalar.phi_mills import FAR, far, short
 
 _SHORT = 2e-7  # relative error of phi/Phi in single precision
@@ -27,17 +27,16 @@ _SHARP = 3.0  # change of x_i from node to node
 MARGIN = 10.0  # of single derivatives over the error of their sum
 _STEPS = 300  # of the search for the mode, at most
 FOUND, WALL = 1, 2  # how it ends
-_REASSOCIATED = FAST | {"reassoc"}  # for terms of sums whose order does not matter
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def far_parts(x):
     """Like ``full``, for coordinates whose exp(-x**2/2) has been taken out."""
     h, r = far(x)
-    return _INV_SQRT_2_PI, min(h, 1e18), 0.0, h, r, 0.0  # sixteen h must not overflow
+    return _INV_SQRT_2_PI, (1e18 if h > 1e18 else h), 0.0, h, r, 0.0  # sixteen h must not overflow
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def log_slopes(h, r, beta):
     """Derivatives in z of log Phi(x_i): the first, minus the second, and the third."""
     once = h * beta
@@ -45,14 +44,15 @@ def log_slopes(h, r, beta):
     return once, twice * r, twice * beta * (r * (r + h) - 1.0)
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def quadratic_parts(delta, linear, curvature):
     """``(f, k)``: what was taken out of the integrand at the mode, delta away from it."""
     taken_out = -(linear + 0.5 * curvature * delta) * delta
-    return exp_parts(min(max(taken_out, -_EXPONENT), _EXPONENT), 0.0)
+    taken_out = -_EXPONENT if taken_out < -_EXPONENT else taken_out
+    return exp_parts(_EXPONENT if taken_out > _EXPONENT else taken_out, 0.0)
 
 
-@njit(fastmath=_REASSOCIATED, forceinline=True, error_model="numpy")
+@scalar(SUMS, forceinline=True)
 def mode_parts(x):
     """``(h, r)`` as of ``full`` and ``far``, to 1e-7."""
     _, _, _, h, r, _ = short(x)
@@ -61,7 +61,7 @@ def mode_parts(x):
     return tail - x if out else h, tail if out else r
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def step_to_mode(i, z, low, high, gentle, gentlest, first, second, third):
     """``(state, next z, low, high, gentle, gentlest)`` after step i, at z, of the search.
 
@@ -102,14 +102,14 @@ def step_to_mode(i, z, low, high, gentle, gentlest, first, second, third):
     return 0, target, low, high, gentle, gentlest
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def shape_at_mode(second, third):
     """``(width, skewness)`` from the derivatives there."""
     width = 1.0 / math.sqrt(1.0 + second)
     return width, third * width**3
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def curve_map(skew, least):
     """``(a, tau)`` of the map from t to z that takes the skewness out; a is at least ``least``."""
     kappa = skew / 3.0
@@ -117,7 +117,7 @@ def curve_map(skew, least):
     return a, min(max(kappa / a, -1.0 / _SKEW), 1.0 / _SKEW)
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def map_point(t, width, a, tau):
     """``(offset from the mode, y', y'')`` at t."""
     f, power = exp_parts(0.5 * a * t, 0.0)
@@ -132,7 +132,7 @@ def map_point(t, width, a, tau):
     )
 
 
-@njit(fastmath=_REASSOCIATED, forceinline=True, error_model="numpy")
+@scalar(SUMS, forceinline=True)
 def node_terms(weight, stretch, turn, offset, first, bend, twist, steep, z, width, a):
     """What a node adds to the sums of F, F', F'', (F SLOPE)', (F SLOPE)'', F STEEP and, for second
     derivatives, (F SLOPE**2)', (F SLOPE**2)'', F STEEP**2; SLOPE is ``first``."""
@@ -161,7 +161,7 @@ def node_terms(weight, stretch, turn, offset, first, bend, twist, steep, z, widt
     )
 
 
-@njit(fastmath=_REASSOCIATED, forceinline=True, error_model="numpy")
+@scalar(SUMS, forceinline=True)
 def add_moment(moments, i, plain, tilted, spread, shift, x, beta):
     """Add to the moments (4, d) of coordinate i what its weighted sums over nodes give.
 
@@ -175,7 +175,7 @@ def add_moment(moments, i, plain, tilted, spread, shift, x, beta):
         moments[3, i] += abs(beta) * spread + abs(x) * plain
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def omitted(last, before):
     """Bound on what comes after two terms of a log-concave sequence."""
     if last <= 0.0:
@@ -183,44 +183,44 @@ def omitted(last, before):
     return last * last / (before - last) if last < before else np.inf
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def alias(first, second, step):
     """Size of the rule's error, from sums of first and second derivatives over its nodes."""
     scale = step / (2.0 * math.pi)
     return math.hypot(scale * scale * second, scale * first)
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def is_steep(first, z, offset, width):
     """Whether a node beside the mode is far down a slope, as between walls."""
     return not abs(first - (z + offset)) * width <= _STEEP_SLOPE
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def is_sharp(beta, width, step):
     """Whether a Phi(x_i) may be a step between two nodes."""
     return abs(beta) * width * step > _SHARP
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def may_count(x, beta, z):
     """Whether some phi/Phi(x_i) is not zero where |z| is up to 38."""
     return x - abs(beta) * (38.0 + abs(z)) < 38.0
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def noise_of(width, size, z):
     """Relative rounding error of the integrand beside its mode."""
     return _EPS * width * (size + abs(z))
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def rounding_of(d):
     """Relative rounding error of a product of d factors."""
     return _EPS * (8.0 + 10.0 * math.sqrt(d) + 0.02 * d)
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def rounding_in_tail(rounding, share):
     """Rounding error of a derivative that is a ``share`` of what it could be.
 
@@ -229,7 +229,7 @@ def rounding_in_tail(rounding, share):
     return rounding + 2.0 * _EPS * (-math.log(share) if 0.0 < share < 1.0 else 0.0)
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def conclude(d, width, noise, whole, correction, factor, top, constant, steep, error, slope_error):
     """``(log_prob, rel_error, slope_error)`` from the rule's sums and errors."""
     scaled = log_scaled((whole + correction) * factor, top)
@@ -239,13 +239,13 @@ def conclude(d, width, noise, whole, correction, factor, top, constant, steep, e
     return log_prob, error + rounding, slope_error
 
 
-@njit(error_model="numpy")
+@scalar()
 def hidden_slope(slope_error, steep, whole, width, tolerance):
     """What may hide at a wall, in E[sum_i |beta_i| h_i]."""
     return (slope_error + tolerance) * steep / whole + tolerance / width
 
 
-@njit(forceinline=True, error_model="numpy")
+@scalar(forceinline=True)
 def slope_entry(scale, beta, v, m0, m1, m2, m3, whole, z, width, hidden):
     """Derivatives of log P in m_i, c_i, v_i from the moments of coordinate i.
 
@@ -269,7 +269,7 @@ def slope_entry(scale, beta, v, m0, m1, m2, m3, whole, z, width, hidden):
     )
 
 
-@njit(error_model="numpy")
+@scalar()
 def slope_bounds(
     slope_error, single, largest, largest_m, largest_c, largest_v, hidden_m, hidden_c, z, width
 ):
@@ -283,13 +283,13 @@ def slope_bounds(
     )
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@scalar(FAST)
 def measured(step, second):
     """The part of the rule's error that its sum of F'' measures, to be added to the sum of F."""
     return (step / (2.0 * math.pi)) ** 2 * second
 
 
-@njit(error_model="numpy")
+@scalar()
 def final_value(log_prob, rel_error, rounding, lowest):
     """``(log_prob, prob, rel_error, error, lost)`` of one row, with the rounding of its results.
 
@@ -299,12 +299,14 @@ def final_value(log_prob, rel_error, rounding, lowest):
     if lost:
         log_prob, rel_error = -_DOUBLE_MAX, np.inf
     rel_error += rounding * (1.0 + abs(log_prob))
+    if rel_error > 1.0:  # an error of the logarithm is no longer one of the ratio
+        rel_error = math.expm1(rel_error)
     prob = math.exp(log_prob)
     error = 1.0 if rel_error == np.inf else min(prob * rel_error, 1.0)
     return max(log_prob, lowest), prob, rel_error, error, lost
 
 
-@njit(error_model="numpy")
+@scalar()
 def final_bound(bound, value, lost, rounding):
     """Bound on the error of a derivative, from that of its row, with its rounding.
 

@@ -4,12 +4,10 @@ The formulas are derived in ``mvnorth._cpu.structured_pathwise``, x^ written ``x
 halved.  One function an output, as vector code wants it.
 """
 
-from numba import njit
-
-from mvnorth._scalar.exp_log import FAST
+from mvnorth._compile import FAST, scalar
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def limit_bar(h_b, h_y, w, S_bar):
     """b_bar, from phi/Phi at the limit b = upper - t S, S before the variable, and at y.
 
@@ -18,27 +16,27 @@ def limit_bar(h_b, h_y, w, S_bar):
     return h_b * (1.0 + w * S_bar / h_y)
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def half_A(upper, t, S, b_bar):
     return -0.5 * b_bar * (upper - t * S)
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def half_W(w, y, S_bar):
     return 0.5 * w * y * S_bar
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def running_sum_bar(s_bar, A, W, later, inverse_s):
     """In s_i, from that in s_(i+1); ``later`` is A + W of the next variable."""
     return s_bar + ((A - W) - later) * inverse_s
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def log_c_bar(A, W, s_bar, v2_over_c):
     return (A - W) - s_bar * v2_over_c
 
 
-@njit(fastmath=FAST, forceinline=True, error_model="numpy")
+@scalar(FAST, forceinline=True)
 def v_bar(S, y, S_bar, s_bar, b_bar, inverse_diag, w_of_v, s_of_v):
     return y * S_bar * w_of_v + s_bar * s_of_v - b_bar * S * inverse_diag

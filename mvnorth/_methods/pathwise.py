@@ -26,14 +26,23 @@ from functools import partial
 
 import numpy as np
 
+from mvnorth._covariance.dense import Dense
 from mvnorth._cpu.pathwise import pathwise_sums
-from mvnorth._derivatives.faces import MISSED, Faces, exponents_rounding, limit_slopes
-from mvnorth._derivatives.lattice_means import LatticeMeans, Sums, of_size, quotients
 from mvnorth._device import Device
+from mvnorth._estimate import Derivatives, Estimate
 from mvnorth._linalg.product import padded
-from mvnorth._methods import genz
-from mvnorth._methods.lattice_rule import REPLICATES, Points
-from mvnorth._problem import Budget, Estimate, Problems, Slopes, in_chunks, in_covariance
+from mvnorth._methods import genz, structured_pathwise
+from mvnorth._methods.faces import (
+    MISSED,
+    Faces,
+    exponents_rounding,
+    limit_derivatives,
+    relative_rounding,
+)
+from mvnorth._methods.lattice_means import LatticeMeans, Sums, of_size, quotients
+from mvnorth._methods.lattice_rule import REPLICATES, storage_rounding
+from mvnorth._points import Points
+from mvnorth._problem import Problems, Request, in_chunks
 
 _CHUNK = 2**22  # entries of the products at a time: 32 MB
 _PARTS, _LARGE = 4, 256  # parts of the points at a time, and the d from which on it is one
@@ -41,34 +50,55 @@ _TIED = 10.0  # times ``singular``: how far limits must be apart that bind the s
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def solve(
-    problems: Problems, budget: Budget, seed: int, wanted: tuple[str, ...], tilted: bool = False
-) -> Estimate:
-    """Probabilities as ``genz.solve`` gives them, and their slopes in what is ``wanted``."""
+def preference(problems: Problems) -> float:
+    """Return infinity: the method applies to all problems, on request only."""
+    return np.inf
+
+
+def solve(problems: Problems, request: Request) -> Estimate:
+    """Return the estimates of Genz's method with their exact derivatives."""
+    return differentiate(problems, request, tilted=False)
+
+
+def differentiate(problems: Problems, request: Request, tilted: bool) -> Estimate:
+    """Return the estimates of ``genz.integrate`` with derivatives."""
+    if problems.covariance.given_one_factor() is not None:
+        return structured_pathwise.differentiate(problems, request, tilted, with_factor)
+    dense, covariance = problems.dense(), problems.covariance
+    if covariance is dense.covariance or covariance.parameters == ():
+        return with_factor(dense, request, tilted)
+    # In own parameters by the chain rule.
+    names = tuple(dict.fromkeys("cov" if n in covariance.parameters else n for n in request.wrt))
+    estimate = with_factor(dense, replace(request, wrt=names), tilted)
+    assert estimate.derivatives is not None
+    if "cov" in names:
+        covariance.add_parameters(estimate.derivatives, request.wrt)
+    return replace(estimate, derivatives=estimate.derivatives.only(request.wrt))
+
+
+def with_factor(problems: Problems[Dense], request: Request, tilted: bool) -> Estimate:
+    """Differentiate problems with a factor as a matrix."""
     chunk = max(1, _CHUNK // (_PARTS * REPLICATES * padded(problems.d) ** 2))
-    return in_chunks(problems, chunk, lambda some: _solve(some, budget, seed, wanted, tilted))
+    return in_chunks(problems, chunk, lambda some: _differentiate(some, request, tilted))
 
 
-def _solve(
-    problems: Problems, budget: Budget, seed: int, wanted: tuple[str, ...], tilted: bool
-) -> Estimate:
-    d = problems.d
+def _differentiate(problems: Problems[Dense], request: Request, tilted: bool) -> Estimate:
+    d, covariance = problems.d, problems.covariance
     base, tilt = genz.System.of(problems), None
-    system, rounding = base, np.zeros(problems.size)
+    system = base
     if tilted:
-        system, tilt = base.tilted(problems.singular)
-        rounding = np.expm1(np.minimum(tilt.rounding, 700.0))
-    second = in_covariance(wanted)
+        system, tilt = base.tilted(covariance.singular)
+    second = request.in_covariance
     means = LatticeMeans()
-    if budget.device is None:
+    if request.device is None:
         sums, parts = _sums(system, second), _PARTS if d < _LARGE else 1
     else:
-        sums, parts = _sums_on_device(system, second, budget.device), budget.most
+        sums, parts = _sums_on_device(system, second, request.device), request.most
 
     def weigh(rows: np.ndarray, points: Points) -> np.ndarray:
         return means.collect(partial(sums, rows), rows, points, parts)
 
-    estimate = genz.estimate(problems, system, weigh, budget, seed, tilt)
+    estimate = genz.estimate(problems, system, weigh, request, tilt)
     unseen, size = means.unseen(estimate.n, genz.corner(system))
     value, spread = quotients(means.sums, means.share)
     stretch = system.stretch[:, None]
@@ -76,25 +106,26 @@ def _solve(
     faces = Faces.of(base, value * stretch, size * stretch, unseen, elsewhere, estimate)
     missed = np.minimum(of_size(unseen, size), size + faces.most / stretch)
     missed += faces.hidden / stretch
-    rounding += exponents_rounding(system) + genz.storage_rounding(estimate, d, budget)
+    rounding = relative_rounding(base, tilt, covariance.singular, estimate)
+    rounding += exponents_rounding(system) + storage_rounding(estimate, d, request)
     bound = spread + missed + of_size(rounding[:, None, None], size)
-    bound[_coinciding(base, problems.singular)] = np.inf
-    slopes = limit_slopes(system, value, bound)
+    bound[_coinciding(base, covariance.singular)] = np.inf
+    derivatives = limit_derivatives(system, value, bound)
     if second:
-        eps = _EPS if budget.device is None else float(np.finfo(budget.device.dtype).eps)
-        given = (base, system, problems.factor, means)
-        _add_covariance(slopes, *given, unseen[:, 2], faces, wanted, eps)
-    slopes.round(rounding)
-    for error in slopes.error.values():
+        eps = _EPS if request.device is None else float(np.finfo(request.device.dtype).eps)
+        given = (base, system, covariance.factor, means)
+        _add_covariance(derivatives, *given, unseen[:, 2], faces, request.wrt, eps)
+    derivatives.add_relative_error(rounding)
+    for error in derivatives.error.values():
         error[np.isinf(estimate.rel_error)] = np.inf
         error += np.finfo(float).tiny  # for what underflows
-    return replace(estimate, slopes=slopes.only(wanted))
+    return replace(estimate, derivatives=derivatives.only(request.wrt))
 
 
 def _sums(
     system: genz.System, second: bool
 ) -> Callable[[np.ndarray, Points], tuple[np.ndarray, Sums]]:
-    """Logs of the weights and all sums, of rows and points."""
+    """Return logs of the weights and all sums, of rows and points."""
     d = system.lower.shape[1]
     side = padded(d)
     transposed = np.ascontiguousarray(np.swapaxes(system.T, 1, 2))
@@ -103,7 +134,7 @@ def _sums(
         items = rows.size * len(points.shifts) * points.start.size
         stats = np.empty((items, 3, 3, d))
         products = np.empty((items if second else 0, side, side))
-        arguments = (*system.kernel_arguments, transposed, stats, products)
+        arguments = (*system.cpu_arguments, transposed, stats, products)
         cost = d * (2e-8 + d * 1e-10)
         logs = points.log_sums(partial(pathwise_sums, *arguments), rows, cost)
         return logs, Sums.of_parts(logs, stats, products if second else None)
@@ -128,7 +159,7 @@ def _sums_on_device(
 
 
 def _coinciding(system: genz.System, singular: float) -> np.ndarray:
-    """Limits of rows of T, (B, 3, d), that bind the same variable in the same way: P has a kink.
+    """Return limits (B, 3, d) of rows of T that bind one variable in the same way: P has a kink.
 
     For lower, upper and both limits.
     """
@@ -154,7 +185,7 @@ def _coinciding(system: genz.System, singular: float) -> np.ndarray:
 def _symmetric(
     base: genz.System, system: genz.System, sums: np.ndarray, products: np.ndarray
 ) -> np.ndarray:
-    """Contributions to S, (B, R, d, d).
+    """Return contributions to S, (B, R, d, d).
 
     With z the standard normal variables, of which the tilted ones y are a linear function,
     stretch T z + shift = T' y, the derivatives in T are those of the limits times -z.
@@ -185,19 +216,19 @@ def _symmetric(
 
 
 def _add_covariance(
-    slopes: Slopes,
+    derivatives: Derivatives,
     base: genz.System,
     system: genz.System,
     factor: np.ndarray,
     means: LatticeMeans,
     unseen: np.ndarray,
     faces: Faces,
-    wanted: tuple[str, ...],
+    wrt: tuple[str, ...],
     eps: float,
 ) -> None:
-    """Slopes in "cov" and "factor".
+    """Add derivatives in "cov" and "factor".
 
-    unseen : (B, d) share that all points may have missed of the slopes in the limits of rows of T
+    unseen : (B, d) share that all points may have missed of the derivatives in the limits of T
     eps : rounding unit of the products
     """
     size, d = base.lower.shape
@@ -209,9 +240,7 @@ def _add_covariance(
     rights = {"cov": 0.5 * inverse, "factor": inverse @ factor}
     share, sums = means.share, means.sums
     terms = {
-        name: np.empty((*share.shape, d, rights[name].shape[2]))
-        for name in wanted
-        if name in rights
+        name: np.empty((*share.shape, d, rights[name].shape[2])) for name in wrt if name in rights
     }
     whole = np.zeros((size, d, d))
     for h, products in enumerate(means.products()):
@@ -224,7 +253,7 @@ def _add_covariance(
     # where nothing better is known, standard variables are about 1, and both faces of an edge
     # independent.
     unseen = np.take_along_axis(unseen, back, axis=1)
-    g = np.abs(slopes.value["mean"])
+    g = np.abs(derivatives.value["mean"])
     about = {"cov": 0.5 * g[:, :, None] * g[:, None, :], "factor": g[:, :, None]}
     share_of = {
         "cov": np.maximum(unseen[:, :, None], unseen[:, None]),
@@ -241,4 +270,4 @@ def _add_covariance(
         rounding = eps * d * np.abs(left) @ whole @ np.abs(rights[name])
         error = spread + missed + hidden @ through[name] + rounding
         value[base.rank < d], error[base.rank < d] = 0.0, np.inf
-        slopes.value[name], slopes.error[name] = value, error
+        derivatives.value[name], derivatives.error[name] = value, error

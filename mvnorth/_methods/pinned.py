@@ -9,42 +9,55 @@ from functools import partial
 
 import numpy as np
 
+from mvnorth._covariance.dense import Dense
 from mvnorth._cpu.genz import PANEL
 from mvnorth._cpu.pinned import pinned_sums
-from mvnorth._derivatives.faces import (
+from mvnorth._estimate import Estimate
+from mvnorth._methods import genz, structured
+from mvnorth._methods.faces import (
     MISSED,
     Faces,
     exponents_rounding,
-    limit_slopes,
+    limit_derivatives,
+    relative_rounding,
     with_both,
 )
-from mvnorth._derivatives.lattice_means import LatticeMeans, Sums, of_size, quotients
-from mvnorth._methods import genz
-from mvnorth._methods.lattice_rule import REPLICATES, Points
-from mvnorth._problem import Budget, Estimate, Problems, in_chunks
+from mvnorth._methods.lattice_means import LatticeMeans, Sums, of_size, quotients
+from mvnorth._methods.lattice_rule import REPLICATES
+from mvnorth._points import Points
+from mvnorth._problem import Problems, Request, in_chunks
 
 _CHUNK = 2**22  # entries of T, or of the sums, at a time: 32 MB
 _PARTS = 4  # parts of the points at a time
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-def solve(problems: Problems, budget: Budget, seed: int, wanted: tuple[str, ...]) -> Estimate:
-    """Estimates of ``genz.solve``, bit for bit, and slopes in ``wanted``: "lower", "upper", "mean".
+def preference(problems: Problems) -> float:
+    """Return infinity: the method applies to all problems, on request only."""
+    return np.inf
 
-    The budget's tolerance is that of the value.  Where coordinates determine each other to
-    rounding the slopes are unknown.
 
-    Parameters
-    ----------
-    problems : every coordinate has a variance
+def solve(problems: Problems, request: Request) -> Estimate:
+    """Return the estimates of ``genz``, bit for bit, with derivatives in "lower", "upper", "mean".
+
+    The tolerance is that of the value.  Where coordinates determine each other to rounding the
+    derivatives are unknown. Every coordinate has a variance.
     """
+    estimate = _solve_in_chunks(problems.dense(), request)
+    if problems.covariance.given_one_factor() is None:
+        return estimate
+    value = structured.integrate(problems, request, tilted=False)
+    return replace(value, derivatives=estimate.derivatives)
+
+
+def _solve_in_chunks(problems: Problems[Dense], request: Request) -> Estimate:
     chunk = max(
         1, _CHUNK // max(max(problems.d, PANEL) ** 2, 10 * _PARTS * REPLICATES * problems.d)
     )
-    return in_chunks(problems, chunk, lambda some: _solve(some, budget, seed, wanted))
+    return in_chunks(problems, chunk, lambda some: _solve(some, request))
 
 
-def _solve(problems: Problems, budget: Budget, seed: int, wanted: tuple[str, ...]) -> Estimate:
+def _solve(problems: Problems[Dense], request: Request) -> Estimate:
     d = problems.d
     system = genz.System.of(problems)
     means = LatticeMeans()
@@ -61,22 +74,24 @@ def _solve(problems: Problems, budget: Budget, seed: int, wanted: tuple[str, ...
 
         return means.collect(sums, rows, points, _PARTS)
 
-    estimate = genz.estimate(problems, system, weigh, budget, seed, None)
+    estimate = genz.estimate(problems, system, weigh, request, None)
     density, spread = quotients(means.sums, means.share)
     unseen, _ = means.unseen(estimate.n, genz.corner(system))
     value = with_both(density * np.array([[-1.0], [1.0]]))
     elsewhere = means.elsewhere(estimate.n, MISSED)
     faces = Faces.of(system, value, density, unseen, elsewhere, estimate)
     missed = np.minimum(of_size(unseen, density), density + faces.most[:, :2])
-    rounding = exponents_rounding(system)[:, None, None]
+    rounding = relative_rounding(system, None, problems.covariance.singular, estimate)
+    rounding = (rounding + exponents_rounding(system))[:, None, None]
     error = spread + missed + faces.alone[:, :2] + of_size(rounding, density) + _TINY
     unknown = np.isinf(estimate.rel_error) | (system.rank < d)
     error[unknown] = np.inf
-    return replace(estimate, slopes=limit_slopes(system, value, with_both(error)).only(wanted))
+    derivatives = limit_derivatives(system, value, with_both(error))
+    return replace(estimate, derivatives=derivatives.only(request.wrt))
 
 
 def _relative(faces: np.ndarray, log_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pinned weights as ``Sums`` wants them, (items, 3, 2, d), and the log of their unit.
+    """Return pinned weights as ``Sums`` takes them, (items, 3, 2, d), and the log of their unit.
 
     Pinned ones may have weight where the plain ones have none.
     """

@@ -19,33 +19,47 @@ coordinates give the derivatives in limits, and 2d(d - 1) of d - 2 those in the 
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from mvnorth._derivatives.given import given_value
-from mvnorth._linalg.condition import given_the_others
-from mvnorth._problem import (
-    AnyProblems,
-    Estimate,
-    OneFactorProblems,
-    Problems,
-    Slopes,
-    in_covariance,
-)
+from mvnorth._estimate import Derivatives, Estimate
+from mvnorth._problem import Problems, Request
 
 _CHUNK = 2**21  # entries of the conditional problems at a time: 16 MB
 _LOG_2_PI = float(np.log(2.0 * np.pi))
 _EPS, _TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 _LARGEST = 709.0  # of a logarithm
 
-Solve = Callable[[Any], Estimate]
+Solve = Callable[[Problems], Estimate]
 
 
-def slopes(
-    problems: AnyProblems, wanted: tuple[str, ...], estimate: Estimate, solve: Solve
-) -> Slopes:
-    """Derivatives of log P in what is ``wanted``, see ``Slopes``.
+def preference(problems: Problems) -> float:
+    """Return infinity: the method applies to all problems, on request only."""
+    return np.inf
+
+
+def solve(problems: Problems, request: Request) -> Estimate:
+    """Return the estimates of "auto", with derivatives from conditional problems."""
+    assert request.subsolve is not None
+    subsolve = request.subsolve
+    estimate = subsolve(problems, "auto")
+    rows = np.flatnonzero(estimate.log_prob > -np.inf)
+    derivatives = Derivatives.unknown(problems, request.wrt)
+    if rows.size:
+        some = differentiate(
+            problems.take(rows),
+            request.wrt,
+            estimate.take(rows),
+            lambda given: subsolve(given, "auto"),
+        )
+        derivatives.replace(rows, some)
+    return replace(estimate, derivatives=derivatives)
+
+
+def differentiate(
+    problems: Problems, wrt: tuple[str, ...], estimate: Estimate, solve: Solve
+) -> Derivatives:
+    """Return the derivatives of log P that ``wrt`` names, see ``Derivatives``.
 
     Errors are those of the probabilities, added up.  They are infinite where P is not
     differentiable or too close to it: where coordinates determine each other and their limits meet,
@@ -56,27 +70,27 @@ def slopes(
     estimate : the probabilities of ``problems``
     solve : gives those of conditional problems, which are of the same type
     """
-    if isinstance(problems, OneFactorProblems):
-        problems = problems.double()
+    problems = problems.double()
+    covariance = problems.covariance
     size, d = problems.lower.shape
     limits = np.stack([problems.lower, problems.upper], axis=2)  # (B, d, side)
-    deviation = np.broadcast_to(_deviation(problems), (size, d))
+    deviation = np.broadcast_to(covariance.deviations(), (size, d))
     constant = (deviation == 0.0)[:, :, None]
     active = np.isfinite(limits) & ~constant
     # A step at the limit of a constant; and of log 0 there is no derivative.
     unknown = (constant & (limits == 0.0)) | ~(estimate.log_prob > -np.inf)[:, None, None]
     face = np.zeros((size, d, 2))
     face_error = np.where(unknown, np.inf, 0.0)
-    second = in_covariance(wanted)
+    second = not {"lower", "upper", "mean"}.issuperset(wrt)
     G, G_error = np.zeros((2, size, d, d)) if second else np.zeros((2, size, 0, 0))
-    regular = _regular(problems, active.any(axis=2)) if second else np.zeros(size, dtype=bool)
+    regular = covariance.regular(active.any(axis=2)) if second else np.zeros(size, dtype=bool)
     rows, coordinates, sides = np.nonzero(active & ~unknown)
-    chunk = max(1, _CHUNK // _entries(problems))
+    chunk = max(1, _CHUNK // covariance.memory)
     for k in range(0, rows.size, chunk):
         row, i, side = (a[k : k + chunk] for a in (rows, coordinates, sides))
         values = limits[row, i, side]
         log_density = _log_density(values, deviation[row, i])
-        conditional = given_value(problems, row, i, values)
+        conditional = covariance.given_value(problems, row, i, values)
         log_prob, error = _probabilities(conditional, solve)
         with np.errstate(over="ignore", invalid="ignore"):
             error += problems.rounding[row] * (1.0 + 2.0 * np.abs(log_density))
@@ -99,48 +113,10 @@ def slopes(
         G_error[limited[:, :, None] & limited[:, None]] = np.inf
         _complete(problems, limits, face, face_error, G, G_error)
         value["cov"], bound["cov"] = G, G_error
-    found = Slopes(value, bound)
+    derivatives = Derivatives(value, bound)
     if second:
-        found.add_parts(problems, wanted)
-    return found.only(wanted)
-
-
-def _deviation(problems: AnyProblems) -> np.ndarray:
-    """Standard deviations, (1 or B, d)."""
-    if isinstance(problems, OneFactorProblems):
-        return np.asarray(np.hypot(np.sqrt(problems.c), problems.v))
-    return np.asarray(np.sqrt(np.sum(problems.factor**2, axis=2)))
-
-
-def _covariance(problems: AnyProblems) -> np.ndarray:
-    """(1 or B, d, d)."""
-    if isinstance(problems, OneFactorProblems):
-        product = problems.v[:, :, None] * problems.v[:, None, :]
-        index = np.arange(problems.d)
-        product[:, index, index] += problems.c
-        return product
-    return problems.factor @ np.swapaxes(problems.factor, 1, 2)
-
-
-def _entries(problems: AnyProblems) -> int:
-    """Numbers that one conditional problem takes."""
-    return max(1, problems.d * (problems.factor.shape[2] if isinstance(problems, Problems) else 3))
-
-
-def _regular(problems: AnyProblems, active: np.ndarray) -> np.ndarray:
-    """Whether no active coordinate is determined by others, (B,)."""
-    if isinstance(problems, OneFactorProblems):
-        return np.ones(problems.size, dtype=bool)
-    if problems.factor.shape[0] == 1 and (active == active[:1]).all():
-        active = active[:1]
-    chunk = max(1, _CHUNK // _entries(problems))
-    out = np.empty(len(active), dtype=bool)
-    for k in range(0, len(active), chunk):
-        part = slice(k, k + chunk)
-        factor = problems.take(part).factor
-        _, determined = given_the_others(factor * active[part, :, None], problems.singular)
-        out[part] = ~determined.any(axis=1)
-    return np.broadcast_to(out, problems.size)
+        covariance.add_parameters(derivatives, wrt)
+    return derivatives.only(wrt)
 
 
 def _log_density(values: np.ndarray, deviation: np.ndarray) -> np.ndarray:
@@ -149,13 +125,13 @@ def _log_density(values: np.ndarray, deviation: np.ndarray) -> np.ndarray:
 
 
 def _rounding(log: np.ndarray) -> np.ndarray:
-    """Relative error that rounding brings to what has this logarithm."""
+    """Return the relative error of a number whose logarithm is rounded."""
     with np.errstate(over="ignore"):
         return 8.0 * _EPS * (1.0 + np.abs(log))
 
 
-def _probabilities(problems: AnyProblems, solve: Solve) -> tuple[np.ndarray, np.ndarray]:
-    """Logarithms and relative errors of conditional probabilities, (K,) both."""
+def _probabilities(problems: Problems, solve: Solve) -> tuple[np.ndarray, np.ndarray]:
+    """Return logarithms and relative errors of conditional probabilities, (K,) both."""
     if problems.size == 0 or problems.d == 0:
         return np.zeros(problems.size), np.zeros(problems.size)
     # Where rounding decides, what is found is still the best guess.
@@ -171,7 +147,7 @@ def _probabilities(problems: AnyProblems, solve: Solve) -> tuple[np.ndarray, np.
 def _over(
     log_term: np.ndarray, rel_error: np.ndarray, estimate: Estimate, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Terms divided by the probabilities of their rows, and their absolute errors, (K,) both."""
+    """Return terms over the probabilities of their rows, and absolute errors, (K,) both."""
     known = estimate.rel_error[rows]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         log = log_term - estimate.log_prob[rows]
@@ -183,30 +159,31 @@ def _over(
 
 
 def _pairs(
-    conditional: AnyProblems,
+    conditional: Problems,
     regular: np.ndarray,
     first: np.ndarray,
     log_density: np.ndarray,
     solve: Solve,
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-    """Corners with a second coordinate after the first one, chunk by chunk, (K,) all.
+    """Yield corners with a second coordinate after the first one, chunk by chunk, (K,) all.
 
     Yields which of the conditional problems, the coordinate, logarithm and relative error of the
     density times the probability of the others, and the sign of the second limit.
     """
     if not regular.any() or conditional.d == 0:
         return
-    deviation = np.broadcast_to(_deviation(conditional), conditional.lower.shape)
+    deviation = np.broadcast_to(conditional.covariance.deviations(), conditional.lower.shape)
     limits = np.stack([conditional.lower, conditional.upper], axis=2)
     later = np.arange(conditional.d) >= first[:, None]
     active = np.isfinite(limits) & (later & regular[:, None] & (deviation > 0.0))[:, :, None]
     items, columns, sides = np.nonzero(active)
-    chunk = max(1, _CHUNK // _entries(conditional))
+    chunk = max(1, _CHUNK // conditional.covariance.memory)
     for k in range(0, items.size, chunk):
         item, column, side = (a[k : k + chunk] for a in (items, columns, sides))
         values = limits[item, column, side]
         own = _log_density(values, deviation[item, column])
-        log_prob, error = _probabilities(given_value(conditional, item, column, values), solve)
+        corner = conditional.covariance.given_value(conditional, item, column, values)
+        log_prob, error = _probabilities(corner, solve)
         density = log_density[item] + own
         with np.errstate(over="ignore", invalid="ignore"):
             error += conditional.rounding[item] * (1.0 + 2.0 * np.abs(own)) + _rounding(density)
@@ -214,7 +191,7 @@ def _pairs(
 
 
 def _complete(
-    problems: AnyProblems,
+    problems: Problems,
     limits: np.ndarray,
     face: np.ndarray,
     face_error: np.ndarray,
@@ -224,7 +201,7 @@ def _complete(
     """Mirror what is above the diagonals of G and fill in the diagonals."""
     G += np.swapaxes(G, 1, 2)
     G_error[:] = np.maximum(G_error, np.swapaxes(G_error, 1, 2))
-    cov = _covariance(problems)
+    cov = problems.covariance.matrix()
     index = np.arange(problems.d)
     variance = np.where(cov[:, index, index] > 0.0, cov[:, index, index], 1.0)
     own = np.where(np.isfinite(limits), limits, 0.0)

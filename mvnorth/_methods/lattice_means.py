@@ -13,11 +13,11 @@ import numpy as np
 
 from mvnorth._methods.lattice_rule import (
     REPLICATES,
-    Points,
     log_sum,
     spread_bound,
     unseen_share,
 )
+from mvnorth._points import Points
 
 _LEAST = 64  # points: from fewer nothing is claimed
 
@@ -49,7 +49,7 @@ class Sums:
         products: np.ndarray | None = None,
         log_unit: np.ndarray | None = None,
     ) -> "Sums":
-        """From what a kernel returns for items (rows, R, parts); ``logs`` (rows, R, parts, 2).
+        """Make sums of the output of a kernel for (rows, R, parts); ``logs`` (rows, R, parts, 2).
 
         ``log_unit`` (rows, R, parts) are units; the sums of weights, if None.
         """
@@ -80,7 +80,7 @@ class Sums:
             self.products[rows] = other.products
 
     def join(self, other: "Sums") -> "Sums":
-        """Of both sets of points together."""
+        """Return the sums over both sets of points."""
         total = np.logaddexp(self.log_weight, other.log_weight)
         unit = np.logaddexp(self.log_unit, other.log_unit)
         own, its = (np.exp(a.log_unit - _finite(unit)) for a in (self, other))
@@ -100,7 +100,7 @@ def _finite(logs: np.ndarray) -> np.ndarray:
 
 
 class LatticeMeans:
-    """Collects ``Sums`` in the order in which ``lattice_rule.integrate`` asks for points.
+    """Collects ``Sums`` in the order in which ``lattice_rule.mean_weights`` asks for points.
 
     That is one half of the lattices, then the other, then as many points between these, and so on,
     for fewer and fewer rows.
@@ -116,7 +116,7 @@ class LatticeMeans:
         points: Points,
         parts: int,
     ) -> np.ndarray:
-        """Logs of the weights, (rows, R, parts, 2), ``parts`` of the points at a time.
+        """Return logs of the weights, (rows, R, parts, 2), ``parts`` of the points at a time.
 
         ``sums_of(points)`` gives the logs, and all sums.
         """
@@ -181,15 +181,15 @@ class LatticeMeans:
         return np.maximum(np.exp(self.log_weight - _finite(heaviest)), 1.0)
 
     def elsewhere(self, n: np.ndarray, points: float) -> np.ndarray:
-        """Share of the sum of weights, (rows,), that may be where none of n (rows,) points was.
+        """Return the share (rows,) of the sum of weights that n (rows,) points may have missed.
 
-        It is worth about ``points`` of them; 1 where nothing is claimed.
+        It is worth about ``points`` of them, and 1 where there are too few points to tell.
         """
         share = points / self.carriers + unseen_share(self.carriers, n)
         return np.where(n < _LEAST, 1.0, np.minimum(share, 1.0))
 
     def unseen(self, n: np.ndarray, corner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Share that all n (rows,) points may have missed of sizes, and these, (rows, names, d).
+        """Return the shares that n (rows,) points may have missed, and the sizes, (rows, names, d).
 
         A size is the mean of the derivative's absolute value, and rounding is counted among what
         was missed.  ``corner`` (rows,) is the share of a point that may hide a corner of the
@@ -208,12 +208,12 @@ class LatticeMeans:
 
 
 def of_size(share: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """share * size, where an infinite share of nothing is nothing."""
+    """Return share * size, where infinity times 0 is 0."""
     return np.multiply(share, size, where=size > 0.0, out=np.zeros(np.broadcast(share, size).shape))
 
 
 def quotients(terms: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means, and bounds on their errors from the spread of the shifts.
+    """Return means, and bounds on their errors from the spread of the shifts.
 
     Parameters
     ----------

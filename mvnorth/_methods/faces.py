@@ -1,4 +1,4 @@
-"""What the points of a lattice may have missed of the faces of a box.
+"""Bound what the points of a lattice may have missed at the faces of a box.
 
 The derivative in a limit is the density of its coordinate there, given all limits.  It shows in
 points within about a unit of the face, the coordinate's deviation given those before.  Where so
@@ -8,12 +8,13 @@ log-concave: if it is f at the face, a share of at least 1 - exp(-f) of the prob
 a unit of it, which points that carry P evenly would hardly have missed, however small the unit.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mvnorth._estimate import Derivatives, Estimate
 from mvnorth._methods import genz
-from mvnorth._problem import Estimate, Slopes
+from mvnorth._methods.lattice_rule import Tilt, add_rounding
 
 _NEAR = 4.0  # points near a face that are enough to have seen it
 MISSED = 10.0  # points' worth of P that all of them may have missed at a face
@@ -24,13 +25,29 @@ _LOG_LARGEST = 300.0  # so that products of bounds are numbers
 
 
 def exponents_rounding(system: genz.System) -> np.ndarray:
-    """Relative error of densities at the limits of rows of T far out in their tails, (B,)."""
+    """Return the relative error (B,) of densities at limits of rows of T far out in their tails."""
     farthest = np.max(np.maximum(-system.upper, system.lower), axis=1, initial=0.0)
     return np.asarray(8.0 * float(np.finfo(np.float64).eps) * farthest**2)
 
 
-def limit_slopes(system: genz.System, value: np.ndarray, error: np.ndarray) -> Slopes:
-    """Slopes in limits and mean of the problems from those in the limits of the rows of T.
+def relative_rounding(
+    base: genz.System, tilt: Tilt | None, singular: float, estimate: Estimate
+) -> np.ndarray:
+    """Return the relative error (B,) of P from rounding of the covariance, limits and weights.
+
+    Derivatives, which are quotients of such probabilities, have about the same.
+    """
+    if tilt is None:
+        rounding, of_problem = base.rounding(singular)
+    else:
+        rounding, of_problem = tilt.rounding, tilt.of_problem
+    found = replace(estimate, rel_error=np.zeros(rounding.shape))
+    add_rounding(found, rounding, of_problem, most=base.lower.shape[1] * singular)
+    return found.rel_error
+
+
+def limit_derivatives(system: genz.System, value: np.ndarray, error: np.ndarray) -> Derivatives:
+    """Return derivatives in limits and mean of the problems from those in the limits of T.
 
     value, error : (B, 3, d) of lower, upper and both limits
     """
@@ -44,11 +61,11 @@ def limit_slopes(system: genz.System, value: np.ndarray, error: np.ndarray) -> S
 
     values, errors = mapped(value, scale), mapped(error, np.abs(scale))
     values[:, 2] *= -1.0
-    return Slopes.of_columns(("lower", "upper", "mean"), values, errors)
+    return Derivatives.of_columns(("lower", "upper", "mean"), values, errors)
 
 
 def with_both(of_limits: np.ndarray) -> np.ndarray:
-    """(B, 3, d) of lower, upper and both limits, from (B, 2, d)."""
+    """Return (B, 3, d) for lower, upper and both limits, from (B, 2, d)."""
     return np.concatenate([of_limits, of_limits.sum(axis=1, keepdims=True)], axis=1)
 
 
@@ -71,15 +88,15 @@ class Faces:
     def edges(
         self, base: genz.System, seen: np.ndarray, cov: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds on slopes in "cov" that go with ``most`` and with ``hidden``, (B, d, d) each.
+        """Return bounds (B, d, d) on derivatives in "cov", one for ``most`` and one for ``hidden``.
 
-        Off the diagonal the slope is half the density at two faces: that at one times the other's
-        given it, which is taken to be at most about one over its deviation, or as much more as its
-        faces show.  The diagonal follows by the scale identity.
+        Off the diagonal the derivative is half the density at two faces: that at one times the
+        other's given it, which is taken to be at most about one over its deviation, or as much
+        more as its faces show.  The diagonal follows by the scale identity.
 
         Parameters
         ----------
-        seen : (B, 2, d) sizes of the slopes in lower and upper limits of the rows of T
+        seen : (B, 2, d) sizes of the derivatives in lower and upper limits of the rows of T
         """
         d = seen.shape[2]
         unit = np.abs(base.unit)
@@ -113,14 +130,14 @@ class Faces:
         elsewhere: np.ndarray,
         estimate: Estimate,
     ) -> "Faces":
-        """From slopes, means of their absolute values, and what may be unseen.
+        """Make bounds from derivatives, means of their absolute values, and unseen shares.
 
         Where all points carry a face together, from afar, what they do not see is how it changes
         the probability of the others; that is at most about all of it.
 
         Parameters
         ----------
-        value : (B, 3, d) slopes in lower, upper and both limits of the rows of T
+        value : (B, 3, d) derivatives in lower, upper and both limits of the rows of T
         size, unseen : (B, 2 or 3, d) means of absolute values, the share of these that all points
             may have missed
         elsewhere : (B,) share of the probability that may be where no point was
@@ -145,7 +162,7 @@ class Faces:
         below = np.tril(np.abs(base.T[:, :d, :d]), -1)
         moved = hidden.sum(axis=1, keepdims=True) @ (below * np.minimum(1.0, below / _STEEP))
         hidden = np.minimum(hidden + moved, most)
-        # The density is positive: a slope of the other sign is wrong by itself and the density.
+        # The density is positive: a derivative of the other sign is wrong by itself plus that.
         wrong = np.maximum(value[:, :2] * np.array([[1.0], [-1.0]]), 0.0)
         alone, hidden = (a + np.where(a > 0.0, wrong, 0.0) for a in (alone, hidden))
         return cls(with_both(most), with_both(alone), with_both(hidden))

@@ -1,0 +1,1 @@
+"""Covariances of a batch of problems, as methods take them; each answers for itself."""

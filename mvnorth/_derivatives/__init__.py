@@ -1,1 +1,0 @@
-"""Derivatives of orthant probabilities: one way of differentiation a file."""

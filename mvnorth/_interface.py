@@ -1,0 +1,64 @@
+"""The internal interface for ``exact_torch``: what it needs beyond the public functions.
+
+Kernels are imported, with numba, when they are first used.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from mvnorth._arguments import whole_number
+from mvnorth._threads import run_items
+
+__all__ = ["argmax_pull", "integrate_one_factor", "label_topk", "whole_number"]
+
+
+def integrate_one_factor(
+    m: np.ndarray, c: np.ndarray, v: np.ndarray, grad: dict[str, np.ndarray], threads: int
+) -> np.ndarray:
+    """Return log P (B,) of orthants with diag(c) + v v^T, and fill ``grad``.
+
+    Parameters
+    ----------
+    m : (B, d); its precision is that of the result
+    c, v : (1 or B, d)
+    grad : arrays (B, d) for derivatives of log P in some of "m", "c", "v"
+    """
+    from mvnorth._methods import one_factor_rule
+
+    return one_factor_rule.integrate(m, c, v, grad, threads)[0]
+
+
+def argmax_pull(
+    scores: np.ndarray, sigma: np.ndarray, towards: np.ndarray, single: bool, threads: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return derivatives of sum(towards * prob_argmax) in scores and sigma, (B, C).
+
+    The third array (B,) says which rows were resolved.
+    """
+    from mvnorth._cpu import argmax_pull as kernels
+
+    size, classes = scores.shape
+    in_scores, in_sigma = np.empty((2, size, classes))
+    resolved = np.empty(size, dtype=np.bool_)
+    outputs = (in_scores, in_sigma, resolved)
+    kernel = partial(kernels.argmax_pull, scores, sigma, towards, int(single), *outputs)
+    run_items(kernel, size, size * classes * 4e-7, threads)
+    return outputs
+
+
+def label_topk(
+    a: np.ndarray, b: np.ndarray, k: int, threads: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the probability (B,) that the label is among the k largest, and its derivatives.
+
+    ``a`` is (B, C), ``b`` (1 or B, C), and so are the derivatives in them, (B, C) both.
+    """
+    from mvnorth._cpu import label_topk as kernels
+
+    size, classes = a.shape
+    prob = np.empty(size)
+    in_a, in_b = np.empty((2, size, classes))
+    kernel = partial(kernels.label_topk, a, b, k, prob, in_a, in_b)
+    run_items(kernel, size, size * classes * k * 1e-6, threads)
+    return prob, in_a, in_b

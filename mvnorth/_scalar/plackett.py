@@ -1,0 +1,133 @@
+"""Probabilities of three normal variables with one-sided limits, from Plackett's identity.
+
+Let X_1 be independent of the other two and turn its correlations up to t r_12 and t r_13, t from
+0 to 1.  By Plackett's identity (1954, Biometrika 41) the probability grows from
+Phi(b_1) Phi_2(b_2, b_3; r_23) by the integral over t of
+
+    r_12 phi_2(b_1, b_2; t r_12) Phi(u_3(t)) + r_13 phi_2(b_1, b_3; t r_13) Phi(u_2(t)),
+
+u_3 being the limit b_3 in units of X_3 given the other two at their limits.  Nothing cancels if
+r_12 and r_13 are positive, so X_1 is the variable whose smaller correlation is largest.  With
+t sqrt(q) = 2w/(1 + w**2), q the squared multiple correlation of X_1, what is integrated over w is
+smooth up to a singular matrix.  Drezner (1994, Math. Comp. 62) and Genz (2004, Stat. Comp. 14) use
+the same integral for absolute accuracy; the choice of X_1, the substitution and the error are ours.
+
+Panels are halved until their Legendre series has converged, as in ``log_concave.py``.  Rows where
+too much cancels, or that underflow, are left to ``trivariate.py``: 10 % of random matrices with
+standard normal limits.  Relative error, against the integral there over 160,000 problems, most of
+them nearly singular: at most 5e-15 (1 + |log P|), half of the claim; 1e-16 is typical.
+"""
+
+import math
+
+import numpy as np
+
+from mvnorth._compile import FAST, scalar
+from mvnorth._scalar.bivariate import EPS, ROUNDING, bivariate_parts
+from mvnorth._scalar.exp_log import exp_parts, power_of_two
+from mvnorth._scalar.instructions import stack_array
+from mvnorth._scalar.normal import ndtr_parts
+from mvnorth._tables.quadrature import PANEL_NODES, PANEL_SERIES, PANEL_WEIGHTS
+
+_NODES = np.array(PANEL_NODES)
+_RULES = np.array((PANEL_WEIGHTS, *PANEL_SERIES))
+_SIZE = len(PANEL_NODES)
+_new_values = stack_array(_SIZE)
+_PANELS = 12  # at most
+_TOLERANCE = 1e-14
+_NOISE = 50.0  # bound on how much the sums of a panel magnify errors of the values
+_LIMIT_MIN, _LIMIT_MAX = -36.0, 200.0  # lower ones underflow, higher ones make no difference
+_PROB_MIN = 1e-250
+_DETERMINANT_MIN = 1e-6
+_ERROR_MAX = 1e-14  # for each unit of log P; more is left to the other method
+_INV_PI = 1.0 / math.pi
+
+
+@scalar(FAST, forceinline=True)
+def _term(b_1, b_2, b_3, p_2, p_3, r_23, s, c, size):
+    """c phi_2(b_1, b_2; p_2) Phi(u_3) without its constant, and its absolute rounding error."""
+    root = math.sqrt((1.0 - p_2) * (1.0 + p_2))
+    x = (b_1 - p_2 * b_2) / root
+    u = (b_3 * root * root - b_1 * (p_3 - p_2 * r_23) - b_2 * (r_23 - p_2 * p_3)) / (root * s)
+    exponent = 0.5 * (x * x + b_2 * b_2)
+    f, k = exp_parts(-exponent, 0.0)
+    f_u, k_u = ndtr_parts(u)
+    value = c * f * f_u / root * power_of_two(k + k_u)
+    # Rounding of the limits moves x and u; that of p_2 moves them and the root.
+    steep = 1.0 + abs(x) + (0.0 if u > 0.0 else -u)
+    lost = steep * (size / s + steep / root) / root
+    return value, abs(value) * EPS * (8.0 + exponent + lost)
+
+
+@scalar(FAST)
+def trivariate_plackett(b_1, b_2, b_3, r_12, r_13, r_23, det):
+    """``(P, error)``, P = Pr(X <= b) and its relative error, NaN if it is not resolved.
+
+    ``det`` is the determinant of the correlation matrix.
+    """
+    least_1, least_2, least_3 = min(r_12, r_13), min(r_12, r_23), min(r_13, r_23)
+    if least_2 > least_1 and least_2 >= least_3:
+        b_1, b_2, b_3 = b_2, b_3, b_1
+        r_12, r_13, r_23 = r_23, r_12, r_13
+    elif least_3 > least_1:
+        b_1, b_2, b_3 = b_3, b_1, b_2
+        r_12, r_13, r_23 = r_13, r_23, r_12
+    if not (det > _DETERMINANT_MIN and min(b_1, b_2, b_3) > _LIMIT_MIN):
+        return 0.0, np.nan
+    b_1, b_2, b_3 = min(b_1, _LIMIT_MAX), min(b_2, _LIMIT_MAX), min(b_3, _LIMIT_MAX)
+    s_23 = math.sqrt((1.0 - r_23) * (1.0 + r_23))
+    f, k = ndtr_parts(b_1)
+    f_23, k_23 = bivariate_parts(b_2, b_3, r_23, s_23)
+    start = f * f_23 * power_of_two(k + k_23)
+    q = 1.0 - det / (s_23 * s_23)
+    if q < 1e-6:
+        q = (r_12 * r_12 + r_13 * r_13 - 2.0 * r_12 * r_13 * r_23) / (s_23 * s_23)
+    root_q = math.sqrt(q) if q > 0.0 else 1.0
+    c_2, c_3 = r_12 / root_q, r_13 / root_q
+    size = abs(b_1) + abs(b_2) + abs(b_3)
+
+    end = root_q / (1.0 + math.sqrt(det) / s_23) if q > 0.0 else 0.0
+    low, width = 0.0, end
+    values, errors = _new_values(), _new_values()
+    scale = start
+    total = error = 0.0
+    for evaluated in range(_PANELS):
+        for i in range(_SIZE):
+            w = low + width * _NODES[i]
+            inverse = 1.0 / (1.0 + w * w)
+            sine, cosine = 2.0 * w * inverse, (1.0 - w * w) * inverse
+            p_2, p_3 = c_2 * sine, c_3 * sine
+            value_2, error_2 = _term(b_1, b_2, b_3, p_2, p_3, r_23, s_23 * cosine, c_2, size)
+            value_3, error_3 = _term(b_1, b_3, b_2, p_3, p_2, r_23, s_23 * cosine, c_3, size)
+            values[i] = (value_2 + value_3) * cosine * inverse * _INV_PI
+            errors[i] = (error_2 + error_3) * cosine * inverse * _INV_PI
+        part = inherited = noise = 0.0
+        c_36 = c_37 = c_38 = c_39 = 0.0
+        for i in range(_SIZE):
+            f = values[i]
+            part += _RULES[0, i] * f
+            c_36 += _RULES[1, i] * f
+            c_37 += _RULES[2, i] * f
+            c_38 += _RULES[3, i] * f
+            c_39 += _RULES[4, i] * f
+            inherited += _RULES[0, i] * errors[i]
+            noise = max(noise, errors[i])
+        if evaluated == 0:
+            scale += abs(width * part)
+        rest = max(abs(c_36), abs(c_37)) + max(abs(c_38), abs(c_39)) - _NOISE * noise
+        if width * rest > _TOLERANCE * scale:
+            width *= 0.5
+            continue
+        total += width * part
+        error += width * (inherited + max(rest, 0.0))
+        low += width
+        if not low < end:
+            prob = start + total
+            if not prob > _PROB_MIN:
+                break
+            if start > prob:
+                error += ROUNDING * (2.0 - math.log(start)) * (start - prob)
+            error /= prob
+            return prob, (error if error < _ERROR_MAX * (1.0 - math.log(prob)) else np.nan)
+        width = min(2.0 * width, end - low)
+    return 0.0, np.nan
