@@ -15,6 +15,7 @@
     python -m validation.benchmarks.sampling     acceptance and speed of exact draws
     python -m validation.benchmarks.probit       maximum likelihood for a multivariate probit
     python -m validation.benchmarks.startup      import, first call, compilation
+    python -m validation.benchmarks.calls        one call with everything included, with scipy
 
 All take ``--full`` (more time) and ``--json FILE`` (append the results as a line of JSON), and
 everything runs in one thread: set here, since numpy's libraries read it when they are loaded. Only

@@ -70,7 +70,7 @@ def integrand(problem: Problem) -> Integrand:
     rank, attached = np.empty(1, dtype=np.int64), np.empty((1, d), dtype=np.int64)
     ordered = (T, batch.lower.copy(), upper, rank, attached)
     origin = (np.zeros_like(attached), np.zeros_like(upper))
-    reorder(batch.factor, batch.singular, *ordered, *origin, 0, 1)
+    reorder(batch.covariance.factor, batch.covariance.singular, *ordered, *origin, True, 0, 1)
     assert rank[0] == d, "the covariance is singular"
     return Integrand(T[0], upper[0])
 

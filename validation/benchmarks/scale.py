@@ -22,7 +22,7 @@ import mvnorth
 from mvnorth import _threads
 from mvnorth._cpu.genz import BLOCK, PANEL, genz_sums
 from mvnorth._linalg import cholesky, reorder_large
-from mvnorth._methods import lattice_rule, tilting
+from mvnorth._methods import lattice_rule, tilt
 from validation.benchmarks.kernel import floor
 from validation.benchmarks.timing import (
     arguments,
@@ -67,13 +67,13 @@ def _phases(d: int, repeats: int) -> tuple[float, float, float]:
         lower[:], upper[:] = -np.inf, b
         reorder_large.reorder_all(L[None], 1e-12, T, lower, upper, rank, attached, *origin)
 
-    def tilt() -> None:
+    def find_tilt() -> None:
         copies = (T.copy(), lower.copy(), upper.copy())
-        tilting.tilt(*copies, rank, attached, slope, curve, stretch, shift, 1e-12)
+        tilt.tilt(*copies, rank, attached, slope, curve, stretch, shift, 1e-12)
 
     order()
-    tilt()
-    reorder, saddle = _processor_seconds(order, repeats), _processor_seconds(tilt, repeats)
+    find_tilt()
+    reorder, saddle = _processor_seconds(order, repeats), _processor_seconds(find_tilt, repeats)
     points = 4 * BLOCK
     rng = np.random.default_rng(0)
     where = (np.zeros(1, dtype=np.int64), rng.random(d), rng.random((1, d)))
@@ -110,7 +110,7 @@ def _threads_compared(d: int, repeats: int) -> tuple[float, float]:
         for threads in seconds:
             mvnorth.set_num_threads(threads)
             seconds[threads] = min(seconds[threads], best_of(call, 1)[1])
-    users: tuple[Any, ...] = (cholesky, reorder_large, lattice_rule, tilting)
+    users: tuple[Any, ...] = (cholesky, reorder_large, lattice_rule, tilt)
     for module in users:
         module.run_items = timed
     alone = _processor_seconds(call, 1)  # by two threads: what cutting costs is in it

@@ -13,7 +13,7 @@ from validation.page import Check, Picture, Section, Table, Text
 from validation.page.content import Part
 from validation.page.figures import axes
 from validation.reports import Results, families, runs
-from validation.reports.honesty import gradients
+from validation.reports.honesty import gradients, narrow
 from validation.reports.runs import PROMISE, Judgement, Known, Run, dimension, interval
 from validation.running import Task
 
@@ -54,7 +54,7 @@ def tasks(scale: str) -> list[Task]:
         Task(f"runs, part {k + 1}", calls, {"names": names[k::parts], "scale": scale})
         for k in range(parts)
     ]
-    return found + gradients.tasks(scale)
+    return found + narrow.tasks(scale) + gradients.tasks(scale)
 
 
 def calls(names: list[str], scale: str) -> list[list[Any]]:
@@ -175,6 +175,7 @@ def section(results: Results, scale: str) -> Section:
         _groups_table("by dimension", by_kind, _by_dimension),
         _groups_table("by difficulty", by_kind, _by_tag),
         _failures(cases),
+        narrow.section(results),
         gradients.section(results, scale),
     ]
     return Section("Honesty of errors", parts)
