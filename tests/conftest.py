@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -10,7 +12,11 @@ import pytest
 os.environ.setdefault("MVNORTH_NUM_THREADS", "1")
 
 # Simulated kernels are a session of their own, see test_cuda_kernels.py.
-collect_ignore_glob = [] if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1" else ["simulator/*"]
+collect_ignore_glob = ["support/*"]
+if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
+    collect_ignore_glob.append("simulator/*")
+
+pytest.register_assert_rewrite("support")
 
 # numba caches a kernel by its own file and does not see changes in functions of others it inlines.
 _package = Path(__file__).parents[1] / "mvnorth"
@@ -22,19 +28,15 @@ os.environ.setdefault(
 )
 
 
-@pytest.fixture
-def whatever_the_threads(monkeypatch):
-    """``check(compute)`` returns the array ``compute()`` makes, the same bits for all threads."""
-    from mvnorth import _threads  # when the environment is set
+def pytest_configure(config):
+    """Compile kernels before a run of all tests: else every worker would compile the same ones."""
+    alone = hasattr(config, "workerinput") or not config.getoption("numprocesses", 0)
+    if alone or config.args_source is not config.ArgsSource.TESTPATHS:
+        return
+    from mvnorth._warmup import GROUPS
 
-    def check(compute):
-        results = []
-        for threads in (1, 2, 5):
-            monkeypatch.setattr(_threads, "_threads", threads)
-            monkeypatch.setattr(_threads, "_pool", None)
-            results.append(compute())
-        assert _threads._pool is not None  # the last ones did use threads
-        assert results[0].tobytes() == results[1].tobytes() == results[2].tobytes()
-        return results[0]
-
-    return check
+    first = [name for name in GROUPS if name in ("one_factor", "hessian", "argmax", "special")]
+    others = [name for name in GROUPS if name not in first]
+    command = [sys.executable, "-m", "mvnorth", "warmup"]
+    for process in [subprocess.Popen([*command, *names]) for names in (first, others)]:
+        process.wait()

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from urllib.parse import unquote
 
-import browser
+from support import browser
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))

@@ -150,3 +150,22 @@ def test_backward_of_no_rows_and_of_weights_in_any_layout():
     transposed = (a.T.contiguous().T for a in (scores, sigma, towards))
     for a, b in zip(_argmax._pull_operator(*transposed), expected, strict=True):
         assert (a == b).all()
+
+
+def test_deviations_far_below_the_largest_are_not_zero():
+    """Two narrow scores beside a wide one share what is left by their own difference."""
+    scores = torch.tensor([[0.0, 0.0, 1e-19]], dtype=torch.float64)
+    sigma = torch.tensor([[1.0, 1e-18, 1e-18]], dtype=torch.float64)
+    above = 0.5 * math.erfc(0.1 / 2.0)  # the second above the third
+    expected = torch.tensor([[0.5, 0.5 * above, 0.5 * (1.0 - above)]], dtype=torch.float64)
+    torch.testing.assert_close(argmax_probs(scores, sigma), expected, rtol=1e-14, atol=0.0)
+    single = argmax_probs(scores.float(), sigma.float())
+    torch.testing.assert_close(single, expected.float(), rtol=1e-6, atol=0.0)
+    # Rows on either side of the limit, one deviation for all rows, and classes that never win.
+    rows = torch.cat([scores, scores + torch.tensor([0.0, 0.0, -math.inf]), scores])
+    found = argmax_probs(rows, sigma)
+    torch.testing.assert_close(found[[0, 2]], expected.expand(2, 3), rtol=1e-14, atol=0.0)
+    assert found[1].tolist() == [pytest.approx(0.5), pytest.approx(0.5), 0.0]
+    mixed = torch.cat([sigma, torch.ones(2, 3, dtype=torch.float64)])
+    even = torch.zeros(3, 3, dtype=torch.float64)
+    torch.testing.assert_close(argmax_probs(even, mixed)[1:], torch.full_like(even[1:], 1 / 3))

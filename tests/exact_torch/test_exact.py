@@ -5,8 +5,15 @@ import math
 import numpy as np
 import pytest
 import torch
-from exact_batches import DTYPES, SIGMA_SHAPES, batch, deviations, loss_and_gradient, per_entry
 from scipy import stats
+from support.exact_batches import (
+    DTYPES,
+    SIGMA_SHAPES,
+    batch,
+    deviations,
+    loss_and_gradient,
+    per_entry,
+)
 
 import mvnorth
 from exact_torch import (

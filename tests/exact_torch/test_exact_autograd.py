@@ -4,7 +4,14 @@ import math
 
 import pytest
 import torch
-from exact_batches import SIGMA_SHAPES, batch, deviations, loss_and_gradient, per_entry
+from support.exact_batches import (
+    DTYPES,
+    SIGMA_SHAPES,
+    batch,
+    deviations,
+    loss_and_gradient,
+    per_entry,
+)
 from torch.autograd import gradcheck, gradgradcheck
 
 from exact_torch import (
@@ -252,3 +259,38 @@ def test_no_second_derivative_of_an_estimate():
     (grad,) = torch.autograd.grad(loss, scores, create_graph=True)
     with pytest.raises(NotImplementedError, match="use method='quadrature'"):
         grad.sum().backward()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("score", [-1e2, -1e4, -1e8, -1e12])
+def test_second_derivatives_of_scores_far_behind(score, dtype):
+    """There log P = -|D mu|**2 / 2, and its second derivative the projection onto contrasts."""
+    labels = torch.tensor([0])
+
+    def loss(scores):
+        return exact_loss(scores, labels)
+
+    scores = torch.tensor([[score, 0.0, 0.25]], dtype=dtype)
+    found = torch.func.jacrev(torch.func.jacrev(loss))(scores).view(3, 3)
+    rounding = 4.0 * torch.finfo(dtype).eps
+    torch.testing.assert_close(found, found.T, rtol=0.0, atol=rounding)
+    assert found.sum(0).abs().max() < rounding
+    limit = torch.eye(3, dtype=dtype) - 1.0 / 3.0
+    torch.testing.assert_close(found, limit, rtol=0.0, atol=10.0 / score**2 + rounding)
+    assert torch.func.jacrev(torch.func.jacrev(torch.func.jacrev(loss)))(scores).isfinite().all()
+
+
+def test_second_derivatives_in_single_precision_are_those_of_double():
+    labels = torch.tensor([1])
+    for scale in (1.0, 30.0, 1e3):
+        scores = (scale * torch.tensor([[0.3, -1.0, 0.5, 0.45]])).requires_grad_()
+        sigma = torch.tensor([[1.0, 0.7, 2.0, 1.5]], requires_grad=True)
+        found = []
+        for dtype in (torch.float32, torch.float64):
+            given = scores.detach().to(dtype), sigma.detach().to(dtype)
+            once = torch.func.jacrev(lambda s, t: exact_loss(s, labels, t), (0, 1))
+            hessian = torch.func.jacrev(once, (0, 1))(*given)
+            found.append([part.double() for row in hessian for part in row])
+        for single, double in zip(*found, strict=True):
+            largest = double.abs().max().item()
+            torch.testing.assert_close(single, double, rtol=0.0, atol=2e-6 * largest)

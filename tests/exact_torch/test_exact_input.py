@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from exact_batches import batch
+from support.exact_batches import batch
 
 from exact_torch import argmax_probs, exact_loss
 
@@ -24,6 +24,20 @@ from exact_torch import argmax_probs, exact_loss
         ({"sigma": -1.0}, ValueError, "sigma must be"),
         ({"sigma": math.nan}, ValueError, "sigma must be"),
         ({"sigma": "1"}, TypeError, "sigma must be a number"),
+        ({"sigma": 1e50}, ValueError, r"sigma must be from .* range of torch\.float32.*1e\+50"),
+        ({"sigma": 1e-50}, ValueError, r"sigma must be from .* range of torch\.float32.*1e-50"),
+        ({"sigma": 10**400}, ValueError, "sigma must be a finite number"),
+        ({"sigma": torch.tensor(1e50, dtype=torch.float64)}, ValueError, r"sigma.*got 1e\+50"),
+        ({"sigma": torch.tensor(1e-50, dtype=torch.float64)}, ValueError, "sigma.*got 1e-50"),
+        ({"ignore_index": "no"}, TypeError, "ignore_index must be a whole number"),
+        ({"ignore_index": 2**70}, ValueError, r"ignore_index must be at most 2\*\*63 - 1"),
+        ({"normalize": 1}, TypeError, "normalize must be True or False"),
+        ({"n": 2**70, "method": "genz"}, ValueError, r"n must be at most 2\*\*63 - 1"),
+        (
+            {"weight": torch.full((5,), 1e50, dtype=torch.float64)},
+            ValueError,
+            "weight must be from",
+        ),
         ({"sigma": torch.tensor([1.0, 1.0, 0.0, 1.0])}, ValueError, "sigma must be positive"),
         ({"sigma": torch.ones(3)}, ValueError, r"B = 4 and C = 5, got \(3,\)"),
         ({"margin": -0.1}, ValueError, "margin must be"),

@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from exact_batches import DTYPES, batch, deviations, loss_and_gradient
 from scipy import stats
+from support.exact_batches import DTYPES, batch, deviations, loss_and_gradient
 
-from exact_torch import _ops, exact_loss, expected_topk_accuracy
+from exact_torch import _ops, argmax_probs, exact_loss, expected_accuracy, expected_topk_accuracy
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -130,3 +130,77 @@ def test_one_competitor_may_be_infinitely_better_in_two_places(function):
     assert torch.isfinite(grad).all()
     # From C places on everyone has one.
     assert expected_topk_accuracy(scores, labels, 3).item() == pytest.approx(1.0)
+
+
+def test_deviations_whose_ratio_is_beyond_single_precision():
+    sigma = torch.tensor([[1e20, 1e-20]], requires_grad=True)
+    scores = torch.zeros(1, 2, requires_grad=True)
+    for label in (0, 1):
+        loss = exact_loss(scores, torch.tensor([label]), sigma)
+        assert loss.item() == pytest.approx(math.log(2.0), rel=1e-7)
+        in_scores, in_sigma = torch.autograd.grad(loss, (scores, sigma))
+        slope = math.sqrt(2.0 / math.pi) / 1e20
+        assert in_scores[0, label].item() == pytest.approx(-slope, rel=1e-6)
+        assert in_sigma.tolist() == [[0.0, 0.0]]
+    assert expected_accuracy(scores, torch.tensor([0]), sigma).item() == pytest.approx(0.5)
+    assert expected_topk_accuracy(scores, torch.tensor([0]), 2, sigma).item() == 1.0
+    assert argmax_probs(scores, sigma).tolist() == [[pytest.approx(0.5), pytest.approx(0.5)]]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("unit", [1.0, 1e10, 1e-10])
+@pytest.mark.parametrize("label", [0, 1])
+def test_two_classes_with_deviations_of_any_ratio(label, unit, dtype):
+    """Against Phi(gap / hypot(sigma)), with relative accuracy of all derivatives."""
+    ratio = torch.tensor([1e-3, 1e-6, 1e-9, 1e-12, 1e-15, 1e-17, 1e-20, 1e-25], dtype=torch.float64)
+    sigma = torch.stack([torch.ones_like(ratio), ratio], 1).mul(unit).to(dtype).requires_grad_()
+    for gap in (-9.0, -1.0, 0.5, 3.0):
+        scores = torch.zeros(8, 2, dtype=dtype)
+        scores[:, label] = gap * unit
+        scores.requires_grad_()
+        loss = exact_loss(scores, torch.full((8,), label), sigma, reduction="none")
+        in_scores, in_sigma = torch.autograd.grad(loss.sum(), (scores, sigma))
+        total = torch.linalg.vector_norm(sigma.detach().double(), dim=1)
+        m = scores.detach().double()[:, label] / total
+        h = torch.exp(-0.5 * m**2 - torch.special.log_ndtr(m)) / math.sqrt(2.0 * math.pi)
+        tolerance = (
+            {"rtol": 1e-5, "atol": 1e-37} if dtype == torch.float32 else {"rtol": 1e-9, "atol": 0}
+        )
+        torch.testing.assert_close(loss.double(), -torch.special.log_ndtr(m), rtol=1e-5, atol=1e-15)
+        torch.testing.assert_close(in_scores[:, label].double(), -h / total, **tolerance)
+        expected = (h * m / total**2)[:, None] * sigma.detach().double()
+        expected[5:, 1] = 0.0  # below 1e-15 of the other, and less than rounding of the first
+        if label == 1:  # the narrow one is the label, and nothing is rounded
+            expected[5:, 1] = (h * m / total**2 * sigma.detach().double()[:, 1])[5:]
+        torch.testing.assert_close(in_sigma.double()[:, 0], expected[:, 0], **tolerance)
+        small = in_sigma.double()[:, 1] * total - expected[:, 1] * total
+        assert small.abs().max() < (1e-5 if dtype == torch.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("unit", [1e38, 1e30, 1e20, 1e-20, 1e-23, 1e-30, 1e-37])
+def test_normalization_in_any_unit(unit, dtype):
+    scores, labels = batch()
+    scores = (0.1 * scores * unit).to(dtype)
+    expected, slope = loss_and_gradient(scores.double() / unit, labels, normalize=True)
+    found, grad = loss_and_gradient(scores, labels, normalize=True)
+    tolerance = 2e-6 if dtype == torch.float32 else 1e-13
+    torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=0.0)
+    torch.testing.assert_close(grad.double() * unit, slope, rtol=tolerance, atol=tolerance)
+
+
+def test_normalization_of_equal_scores_and_of_none():
+    none = torch.zeros(0, dtype=torch.int64)
+    assert exact_loss(torch.zeros(0, 5), none, normalize=True, reduction="none").shape == (0,)
+    expected, slope = loss_and_gradient(torch.zeros(4, 5), batch()[1], normalize=True)
+    for value in (1e20, -1e-30):
+        found, grad = loss_and_gradient(torch.full((4, 5), value), batch()[1], normalize=True)
+        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(grad, slope)
+
+
+def test_a_margin_beyond_the_precision_is_none():
+    scores, labels = batch(dtype=torch.float32)
+    torch.testing.assert_close(
+        exact_loss(scores, labels, margin=1e50), exact_loss(scores, labels), rtol=0.0, atol=0.0
+    )

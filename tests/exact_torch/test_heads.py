@@ -283,6 +283,7 @@ def test_says_what_it_is(head):
         ({"num_classes": 0}, "num_classes must be at least 1, got 0"),
         ({"sigma": "learned"}, "sigma must be one of 'predicted'.*got 'learned'"),
         ({"sigma": 1.0}, "sigma must be one of .*got 1.0"),
+        ({"initial": 1e50}, "initial must be a finite number <= 3.40282e.38, got 1e.50"),
         ({"initial": -1.0}, "initial must be a finite number > 0, got -1.0"),
         ({"sigma_min": 0.0}, "sigma_min must be a finite number > 0, got 0.0"),
         ({"initial": 0.1, "sigma_min": 0.1}, "initial must be above sigma_min=0.1, got 0.1"),

@@ -5,10 +5,10 @@ import itertools
 import math
 import pickle
 
-import naive_losses
 import pytest
 import torch
 from mpmath import mpf
+from support import naive_losses
 from torch.nn import functional
 
 from exact_torch import losses
@@ -214,6 +214,12 @@ def test_small_losses_keep_their_digits(name):
     assert value.item() == pytest.approx(float(exact), rel=1e-13, abs=0)
     slope = torch.tensor(naive_losses.gradient(name, logits, labels), dtype=torch.float64)
     torch.testing.assert_close(gradient, slope, rtol=1e-12, atol=0)
+
+
+def test_mpce_of_large_logits_keeps_its_gradient():
+    logits = torch.tensor([[-2e10, 1e10, 0.0]], requires_grad=True)
+    losses.mpce(logits, torch.tensor([0])).sum().backward()
+    assert logits.grad.tolist() == [[-1.0, 1.0, 0.0]]
 
 
 def test_mpce_keeps_the_digits_of_a_small_lead():

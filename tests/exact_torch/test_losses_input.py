@@ -2,9 +2,9 @@
 
 import math
 
-import naive_losses
 import pytest
 import torch
+from support import naive_losses
 
 from exact_torch import losses
 

@@ -125,6 +125,10 @@ def test_transforms_and_compilation():
         (lambda m, a: orthant_logprob(m.long(), a), TypeError, "m must be a tensor of floating"),
         (lambda m, a: orthant_logprob(m, -a), ValueError, "diagonal >= 0"),
         (lambda m, a: orthant_logprob(m, a, 0), ValueError, "n must be"),
+        (lambda m, a: orthant_logprob(m, a, 2**70), ValueError, r"n must be at most 2\*\*63 - 1"),
+        (lambda m, a: mvn_logcdf(m, 0.0, a, seed=2**70), ValueError, "seed must be at most"),
+        (lambda m, a: mvn_logcdf(m, 0.0, a, seed=1.5), TypeError, "seed must be a whole number"),
+        (lambda m, a: mvn_logcdf(m, 0.0, a, rtol="no"), TypeError, "rtol must be a number"),
         (lambda m, a: mvn_logcdf(m, 0.0, -a), RuntimeError, "not positive-definite"),
     ],
 )

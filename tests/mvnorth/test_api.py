@@ -669,7 +669,7 @@ def test_logarithms_of_independent_coordinates_far_out(d):
         result = mvnorth.orthant(m, np.eye(d), method=method)
         assert result.log_prob == pytest.approx(expected, rel=1e-13, abs=0.0)
         assert result.prob == 0.0
-        assert result.rel_error < 1e-10
+        assert result.rel_error < 1e-9
         assert result.status is Status.CONVERGED
     both_tails = np.r_[-INF, 40.0 + np.arange(1, d)], np.r_[-40.0, np.full(d - 1, INF)]
     assert mvnorth.box(*both_tails, 0.0, np.eye(d)).log_prob == pytest.approx(

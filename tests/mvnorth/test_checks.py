@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import mvnorth
+from mvnorth._plan import NotApplicable
 
 ZERO = np.zeros(4)
 COV = 0.5 * np.eye(4) + 0.5
@@ -28,6 +29,9 @@ def _assert_raises(kind, words, function, *args, **kwargs):
 
 NOT_NUMBERS = {
     "strings": ["a", "b", "c", "d"],
+    "numbers in strings": ["1", "2", "3", "4"],
+    "dates": np.full(4, "2020-01-01", dtype="datetime64[D]"),
+    "durations": np.full(4, 1, dtype="timedelta64[s]"),
     "complex": np.full(4, 1j),
     "ragged": [[0.0, 0.0], [0.0]],
     "dictionary": {"m": 0.0},
@@ -48,6 +52,45 @@ def test_not_numbers(name, value):
     else:
         arguments = {"lower": -1.0, "upper": 1.0, "mean": 0.0, "cov": COV, name: value}
         _assert_raises(TypeError, words, mvnorth.box, **arguments)
+
+
+CALLS = {  # a call with (d,) numbers for an argument, for every place where arrays are read
+    "m": lambda m: mvnorth.orthant_prob(m, np.eye(2)),
+    "lower": lambda a: mvnorth.box_prob(a, np.inf, 0.0, np.eye(2)),
+    "upper": lambda a: mvnorth.sample_box(-np.inf, a, 0.0, np.eye(2), 1),
+    "mean": lambda a: mvnorth.box_prob(0.0, np.inf, a, np.eye(2)),
+    "cov": lambda a: mvnorth.cdf([0.0, 0.0], cov=a),
+    "c": lambda a: mvnorth.OneFactor(a, 1.0),
+    "v": lambda a: mvnorth.OneFactor(1.0, a),
+    "mu": lambda a: mvnorth.prob_argmax(a, 1.0),
+    "sigma": lambda a: mvnorth.prob_topk([0.0, 0.0], a, 1),
+    "x": mvnorth.special.log_ndtr,
+    "p": mvnorth.special.ndtri,
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_masked_entries(name):
+    whole = np.ma.masked_array([0.25, 0.5], mask=[False, False])
+    CALLS[name](whole)
+    whole[1] = np.ma.masked
+    words = (f"{name} must not have masked entries", "found 1", ".filled()")
+    _assert_raises(ValueError, words, CALLS[name], whole)
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("dtype", ["datetime64[s]", "timedelta64[s]", "U3"])
+def test_dates_and_text_are_not_numbers(name, dtype):
+    value = np.array([1, 2]).astype(dtype)
+    words = (f"{name} must be an array of real numbers: it is of type {value.dtype}",)
+    _assert_raises(TypeError, words, CALLS[name], value)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_integers_beyond_double_precision(name):
+    words = (f"{name} has a number that is too large for double precision",)
+    _assert_raises(ValueError, words, CALLS[name], [1, 10**400])
+    _assert_raises(ValueError, words, CALLS[name], [1, -(10**400)])
 
 
 @pytest.mark.parametrize("name", ["m", "L"])
@@ -188,8 +231,11 @@ def test_batch_shapes_that_do_not_broadcast():
 
 @pytest.mark.parametrize(
     ("n", "kind"),
-    [(0, ValueError), (-8, ValueError), (1.5, TypeError), (64.5, TypeError), ("64", TypeError)],
-)
+    [
+        (0, ValueError), (-8, ValueError), (1.5, TypeError), (64.5, TypeError), ("64", TypeError),
+        (True, TypeError), (np.True_, TypeError),
+    ],
+)  # fmt: skip
 def test_number_of_points(n, kind):
     words = ("n must be", f"got {n!r}")
     _assert_raises(kind, words, mvnorth.orthant, ZERO, FACTOR, n)
@@ -215,12 +261,19 @@ def test_seed(seed, kind):
     _assert_raises(kind, words, mvnorth.orthant, ZERO, FACTOR, seed=seed)
 
 
-@pytest.mark.parametrize("value", [-1e-9, np.nan, -np.inf, "small", [1e-3], 1j])
+@pytest.mark.parametrize(
+    "value", [-1e-9, np.nan, -np.inf, "small", [1e-3], 1j, np.complex128(1), True]
+)
 @pytest.mark.parametrize("name", ["rtol", "atol"])
 def test_tolerance(name, value):
     words = (f"{name} must be a number >= 0", f"got {value!r}")
     _assert_raises(ValueError, words, mvnorth.orthant, ZERO, FACTOR, **{name: value})
     _assert_raises(ValueError, words, mvnorth.box, 0.0, 1.0, 0.0, COV, n=64, **{name: value})
+
+
+def test_a_tolerance_beyond_double_precision():
+    words = ("rtol must be at most 1.8e+308",)
+    _assert_raises(ValueError, words, mvnorth.orthant, ZERO, FACTOR, rtol=10**400)
 
 
 @pytest.mark.parametrize("name", ["maxpts", "abseps", "releps"])
@@ -230,8 +283,8 @@ def test_messages_of_cdf_use_the_names_of_its_arguments(name):
 
 
 def test_closed_form_of_a_large_block():
-    words = ("method='closed_form'", "at most 3", "got 4", "'auto'")
-    _assert_raises(ValueError, words, mvnorth.orthant, ZERO, FACTOR, method="closed_form")
+    words = ("method='closed_form'", "at most 3", "has 4 coordinates", "'auto'")
+    _assert_raises(NotApplicable, words, mvnorth.orthant, ZERO, FACTOR, method="closed_form")
     pair = np.kron(np.eye(2), 0.5 * np.eye(2) + 0.5)
     result = mvnorth.box(-np.inf, 0.0, 0.0, pair, method="closed_form")
     assert result.prob == pytest.approx(1.0 / 9.0, rel=1e-14, abs=0.0)

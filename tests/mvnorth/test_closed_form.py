@@ -1,25 +1,72 @@
 """One to three variables: 40-digit arithmetic, closed forms, and sums over parts of a box."""
 
 import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
 
 import mpmath
 import numpy as np
 import pytest
 from mpmath import mpf
 from numba import njit
+from support.boxes import boxes, within
 
-from mvnorth._cpu.closed_form import bivariate, trivariate, univariate
 from mvnorth._methods import closed_form
 from mvnorth._precompute import quadrature
-from mvnorth._problem import Problems
-from mvnorth._scalar.bivariate import log_with_error
+from mvnorth._scalar.bivariate import (
+    bivariate_interval_parts,
+    bivariate_parts,
+    interval_probability,
+    log_with_error,
+)
 from mvnorth._scalar.log_concave import log_concave_integrator
-from mvnorth._scalar.trivariate import trivariate_parts
+from mvnorth._scalar.normal import ndtr_parts
+from mvnorth._scalar.plackett import trivariate_plackett
+from mvnorth._scalar.trivariate import (
+    determinant,
+    integral_parts,
+    trivariate_box_parts,
+    trivariate_parts,
+)
 from mvnorth._tables import quadrature as tables
 from validation.oracles.exact import one_factor_logprob, trivariate_prob
 
 INF = math.inf
 EXACT_DIGITS = 40
+
+
+@njit(cache=True, error_model="numpy")
+def _solve_rows(lower, upper, corr, log_prob, rel_error):
+    """What kernels do with standardised rows, correlations taken as exact."""
+    d = lower.shape[1]
+    for i in range(log_prob.size):
+        a, b, r = lower[i], upper[i], corr[i]
+        one_sided = True
+        for j in range(d):
+            one_sided &= a[j] == -np.inf
+        error = power = 0.0
+        if d == 1 and one_sided:
+            f, power = ndtr_parts(b[0])
+        elif d == 1:
+            f, power = interval_probability(a[0], b[0], b[0] - a[0])
+        elif d == 2 and one_sided:
+            f, power = bivariate_parts(b[0], b[1], r[0], math.sqrt((1.0 - r[0]) * (1.0 + r[0])))
+        elif d == 2:
+            f, power, error = bivariate_interval_parts(a[0], b[0], a[1], b[1], r[0])
+        elif not one_sided:
+            f, power, error = trivariate_box_parts(
+                a[0], b[0], a[1], b[1], a[2], b[2], r[0], r[1], r[2]
+            )
+        else:
+            det = determinant(r[0], r[1], r[2])
+            f, error = trivariate_plackett(b[0], b[1], b[2], r[0], r[1], r[2], det)
+            if math.isnan(error):
+                f, power, error = trivariate_parts(
+                    a[0], b[0], a[1], b[1], a[2], b[2], r[0], r[1], r[2]
+                )
+        log_prob[i], rel_error[i] = log_with_error(f, power, error, float(d), np.inf)
 
 
 def solve(lower, upper, corr):
@@ -28,8 +75,12 @@ def solve(lower, upper, corr):
     size, d = upper.shape
     lower = np.array(np.broadcast_to(np.asarray(lower, dtype=float), upper.shape))
     corr = np.array(np.broadcast_to(np.asarray(corr, dtype=float), (size, d * (d - 1) // 2)))
+    reflect = (upper == INF) & (lower > -INF)
+    lower, upper = np.where(reflect, -INF, lower), np.where(reflect, -lower, upper)
+    sign = np.where(reflect, -1.0, 1.0)
+    first, second = np.triu_indices(d, 1)
     log_prob, rel_error = np.full(size, np.nan), np.full(size, np.nan)
-    (univariate, bivariate, trivariate)[d - 1](lower, upper, corr, log_prob, rel_error)
+    _solve_rows(lower, upper, corr * sign[:, first] * sign[:, second], log_prob, rel_error)
     assert (rel_error >= 1e-15).all()
     return log_prob, rel_error
 
@@ -220,7 +271,7 @@ def test_narrow_intervals_of_any_deviation(d):
     upper = lower + 10.0 ** rng.uniform(-14.0, 0.3, (100, d))
     deviation = rng.uniform(0.2, 3.0, (100, d))
     factor = deviation[:, :, None] * np.eye(d)
-    found = closed_form.solve(Problems(lower, upper, factor, np.zeros(100), 0.0, np.ones((100, d))))
+    found = closed_form.solve(boxes(lower, upper, factor, singular=0.0), within(0.0))
     with mpmath.workdps(8 * EXACT_DIGITS):
         for i in range(100):
             exact = mpmath.fprod(
@@ -350,11 +401,11 @@ def _over_each_variable(upper, corr, log_prob, rel_error):
     for i in range(len(corr)):
         for j in range(3):
             k, m = (j + 1) % 3, (j + 2) % 3
-            f, power, error = trivariate_parts(
+            f, power, error = integral_parts(
                 -np.inf, upper[i, j], -np.inf, upper[i, k], -np.inf, upper[i, m],
                 corr[i, j + k - 1], corr[i, j + m - 1], corr[i, k + m - 1],
             )  # fmt: skip
-            log_prob[j, i], rel_error[j, i] = log_with_error(f, power, error)
+            log_prob[j, i], rel_error[j, i] = log_with_error(f, power, error, 3.0, np.inf)
 
 
 @pytest.mark.parametrize("close", [False, True])
@@ -393,6 +444,62 @@ def test_limits_too_far_out_are_not_claimed(limit):
             assert limit < 1e6 or rel_error[0] == INF
 
 
+def random_problems(rng, size, d, shared):
+    """One-sided and two-sided rows, some coordinates reflected or without limits."""
+    factor = rng.normal(size=(1 if shared else size, d, d + 1))
+    upper = 2.0 * rng.normal(size=(size, d))
+    lower = upper - rng.exponential(size=(size, d))
+    one_sided = rng.random((size, d)) < 0.8
+    lower[one_sided] = -INF
+    reflected = one_sided & (rng.random((size, d)) < 0.5)
+    lower[reflected], upper[reflected] = -upper[reflected], INF
+    lower[rng.random((size, d)) < 0.1], upper[rng.random((size, d)) < 0.1] = -INF, INF
+    return boxes(lower, upper, factor, singular=1e-15)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_row_does_not_depend_on_its_batch(d, shared):
+    problems = random_problems(np.random.default_rng(d), 60, d, shared)
+    whole = closed_form.solve(problems, within(0.0))
+    assert np.isfinite(whole.rel_error).all()
+    for i in range(problems.size):
+        row = problems.take(slice(i, i + 1))
+        for sides in (None, 2) if row.two_sided[0] else (None, 1):
+            alone = closed_form.solve(replace(row, sides=sides), within(0.0))
+            assert alone.log_prob[0] == whole.log_prob[i]
+            assert alone.rel_error[0] == whole.rel_error[i]
+
+
+def test_arrays_of_any_kind():
+    problems = random_problems(np.random.default_rng(0), 7, 2, shared=False)
+    expected = closed_form.solve(problems, within(0.0))
+    factor = problems.covariance.factor
+    read_only = replace(problems.covariance, factor=np.broadcast_to(factor, factor.shape))
+    columns = np.asfortranarray(problems.upper)
+    found = closed_form.solve(replace(problems, covariance=read_only, upper=columns), within(0.0))
+    np.testing.assert_array_equal(found.log_prob, expected.log_prob)
+    np.testing.assert_array_equal(found.rel_error, expected.rel_error)
+
+
+def test_one_sided_rows_compile_nothing_two_sided(tmp_path):
+    program = """
+import numpy as np
+import mvnorth
+from mvnorth._cpu import closed_form as kernels
+from mvnorth._scalar import bivariate
+
+L = np.linalg.cholesky([[1.0, 0.5], [0.5, 1.0]])
+found = mvnorth.orthant(np.zeros(2), L)
+assert abs(found.prob - 1.0 / 3.0) < found.error < 1e-14
+assert kernels.bivariate.signatures
+assert not kernels.bivariate_box.signatures
+assert not bivariate.interval_probability.signatures
+"""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+
+
 @njit(error_model="numpy")
 def _tent(p, t):
     """exp(-slope |t - kink|), from ``wall`` on falling ``steep``."""
@@ -414,7 +521,7 @@ def test_integrator_is_honest_about_kinks_and_walls():
         kink, wall = rng.normal(), rng.normal() + 1.0 / slope
         kink = min(kink, wall)
         p, start = (kink, slope, wall, steep), kink + rng.normal() / slope
-        f, k, error, _ = _integrate_tent(p, -INF, INF, start, 1.0 / slope)
+        f, k, error, _, _ = _integrate_tent(p, -INF, INF, start, 1.0 / slope)
         edge = math.exp(-slope * (wall - kink))
         exact = (2.0 - edge) / slope + edge / steep
         assert abs(f * 2.0**k / exact - 1.0) <= error + 2e-15

@@ -5,24 +5,24 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from box_problems import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mpf
+from support.boxes import (
     ALL,
     INF,
     LIMITS,
     boxes,
+    derivatives,
+    estimate,
     judge,
     one_factor,
     random_one_factor,
-    run,
-    slopes,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from mpmath import mpf
 
 from mvnorth import _checks
-from mvnorth._derivatives import conditional
-from mvnorth._problem import Estimate, Problems
+from mvnorth._estimate import Estimate
+from mvnorth._methods import conditional
 from validation.oracles import exact
 from validation.oracles.one_dimension import one_factor_logprob, two_factor_logprob
 from validation.oracles.one_factor import one_factor_derivatives
@@ -41,7 +41,7 @@ def test_one_coordinate(upper):
         boxes([-INF], [upper], [[0.75]]),
         one_factor([-INF], [upper], [0.3125], [0.5]),
     ):
-        found = slopes(problems)
+        found = derivatives(problems)
         for name in found.value:
             judge(found, name, expected[name])
             assert found.error[name].max() <= 1e-13 * (1 + upper**2) * abs(found.value[name]).max()
@@ -112,7 +112,7 @@ def test_two_coordinates(lower, upper, rho):
         A = mpmath.matrix(factor.tolist())
         cov = (A * A.T).tolist()
     truth = bivariate_truth(lower, upper, cov)
-    found = slopes(boxes(lower, upper, factor))
+    found = derivatives(boxes(lower, upper, factor))
     for name, expected in truth.items():
         judge(found, name, expected)
         largest = np.abs(found.value[name]).max()
@@ -129,8 +129,8 @@ def test_a_nearly_singular_covariance(apart, sign, far):
     cov = np.array([[2.25, 1.2 * rho], [1.2 * rho, 0.64]])
     upper = 0.4 * np.array([1.5, 0.8 * sign]) + [0.0, far * math.sqrt(apart)]
     problems, _ = _checks.box_problems([-INF, -INF], upper, 0.0, cov)
-    found = slopes(problems)
-    scale = problems.scale[0]
+    found = derivatives(problems)
+    scale = problems.covariance.scale[0]
     for name, expected in bivariate_truth([-INF, -INF], upper, cov.tolist()).items():
         expected = np.array(expected, dtype=float)
         expected *= np.outer(scale, scale) if name == "cov" else scale
@@ -149,7 +149,7 @@ def test_three_coordinates_at_the_origin():
         face[i] = (0.25 + math.asin(partial) / (2 * math.pi)) / math.sqrt(2 * math.pi) / prob
         pair[j, k] = pair[k, j] = 0.125 / math.pi / math.sqrt(1 - corr[j, k] ** 2) / prob
     pair[np.arange(3), np.arange(3)] = -np.sum(pair * corr, axis=1)
-    found = slopes(boxes([-INF] * 3, [0.0] * 3, np.linalg.cholesky(corr)))
+    found = derivatives(boxes([-INF] * 3, [0.0] * 3, np.linalg.cholesky(corr)))
     judge(found, "upper", face, 1e-14)
     judge(found, "cov", pair, 1e-14)
     assert found.error["cov"].max() < 1e-9
@@ -179,7 +179,7 @@ def test_three_coordinates_in_forty_digits():
             variance = 1 - weight[0] * r[i][j] - weight[1] * r[i][k]
             z = (mpf(b[i]) - weight[0] * x - weight[1] * y) / mpmath.sqrt(variance)
             pair[j, k] = pair[k, j] = float(density * exact.ndtr(z) / prob / 2)
-    found = slopes(boxes([-INF] * 3, b, np.linalg.cholesky(corr)))
+    found = derivatives(boxes([-INF] * 3, b, np.linalg.cholesky(corr)))
     judge(found, "upper", face, 1e-15)
     off = pair != 0.0
     assert np.all(np.abs(found.value["cov"][0] - pair)[off] <= (found.error["cov"][0] + 1e-15)[off])
@@ -202,10 +202,10 @@ def test_one_factor_derivatives_in_forty_digits(kind, dense):
         if dense:  # to be recognised as one factor again
             L = np.linalg.cholesky(np.diag(c) + np.outer(v, v))
             problems = boxes(problems.lower, upper, L)
-        found = slopes(problems)
-        assert kind != "tail" or run(problems).log_prob[0] < -500.0
+        found = derivatives(problems)
+        assert kind != "tail" or estimate(problems).log_prob[0] < -500.0
         # The Cholesky factor and what cancels in G are known to rounding.
-        rounding = 1e-14 * (1.0 + abs(run(problems).log_prob[0]))
+        rounding = 1e-14 * (1.0 + abs(estimate(problems).log_prob[0]))
         judge(found, "upper", m, rounding * m)
         judge(found, "cov", G, rounding * np.outer(m, m) + 1e-13 * np.abs(G).max())
         judge(found, "mean", -m, rounding * m)
@@ -239,7 +239,7 @@ def test_boxes_with_one_factor_by_differences():
     in_v = differences(lambda x: one_factor_logprob(lower, upper, c, x)[0], v)
     in_c = differences(lambda x: one_factor_logprob(lower, upper, x, v)[0], c, 1e-3)
     for problems in (one_factor(lower, upper, c, v), one_factor(lower, upper, c, v).dense()):
-        found = slopes(problems, rtol=1e-7)
+        found = derivatives(problems, rtol=1e-7)
         for name, truth in expected.items():
             judge(found, name, truth, 1e-9)
         G, error = found.value["cov"][0], found.error["cov"][0]
@@ -259,7 +259,7 @@ def test_sampled_covariances_by_differences(d):
         return two_factor_logprob(lower, upper, c, V)[0]
 
     factor = np.concatenate([np.diag(np.sqrt(c)), V], axis=1)
-    found = slopes(boxes(lower, upper, factor), rtol=1e-5)
+    found = derivatives(boxes(lower, upper, factor), rtol=1e-5)
     below, above = np.isfinite(lower), np.isfinite(upper)
     in_lower, in_upper = np.zeros((2, d))
 
@@ -289,8 +289,8 @@ def test_far_out_a_sampled_covariance_has_relative_errors():
     upper = rng.normal(-30.0, 3.0, d)
     factor = np.concatenate([np.diag(np.sqrt(c)), V], axis=1)
     problems = boxes(np.full(d, -INF), upper, factor)
-    assert run(problems).log_prob[0] < -1000.0
-    found = slopes(problems, ("upper",), rtol=1e-5)
+    assert estimate(problems).log_prob[0] < -1000.0
+    found = derivatives(problems, ("upper",), rtol=1e-5)
     expected = differences(lambda x: two_factor_logprob(np.full(d, -INF), x, c, V)[0], upper, 0.05)
     judge(found, "upper", expected, 1e-6 * np.abs(expected).max())
     assert found.error["upper"].max() < 1e-3 * np.abs(expected).max()
@@ -304,12 +304,9 @@ def test_without_limits_there_are_no_derivatives():
     factor = np.linalg.cholesky(np.cov(rng.normal(size=(4, 20))))
     lower, upper = np.array([-INF, -INF, -1.0, -INF]), np.array([0.5, INF, 1.0, -0.2])
     for problems in (boxes(lower, upper, factor), one_factor(lower, upper, np.ones(4), np.ones(4))):
-        found = slopes(problems)
+        found = derivatives(problems)
         kept = np.array([0, 2, 3])
-        if isinstance(problems, Problems):
-            without = slopes(problems.take(slice(None), kept))
-        else:
-            without = slopes(one_factor(lower[kept], upper[kept], np.ones(3), np.ones(3)))
+        without = derivatives(problems.take(slice(None), kept))
         for name in LIMITS:
             assert found.value[name][0, 1] == found.error[name][0, 1] == 0.0
             judge(found, name, np.insert(without.value[name][0], 1, 0.0), 1e-12)
@@ -342,8 +339,8 @@ def test_a_coordinate_that_is_the_sum_of_others(limit):
         boxes([-INF] * 3, [a, b, limit], A),
         _checks.box_problems([-INF] * 3, [a, b, limit], 0.0, A @ A.T)[0],
     ):
-        found = slopes(problems, rtol=1e-4)
-        scale = problems.scale[0]
+        found = derivatives(problems, rtol=1e-4)
+        scale = problems.covariance.scale[0]
         # That nothing is left of an interval between ties, sampling cannot say for sure.
         reached = np.array([True, True, limit < a + b])
         assert found.error["upper"][0, reached].max() < 1e-3
@@ -355,7 +352,7 @@ def test_a_coordinate_that_is_the_sum_of_others(limit):
 def test_coordinates_that_are_the_same():
     a = [0.5, 1.0]
     for gap, known in ((0.3, True), (-0.3, True), (0.0, False)):
-        found = slopes(boxes([-INF] * 2, [0.4, 0.4 + gap], [a, a]), LIMITS)
+        found = derivatives(boxes([-INF] * 2, [0.4, 0.4 + gap], [a, a]), LIMITS)
         if known:
             binding = 0 if gap > 0 else 1
             z = min(0.4, 0.4 + gap) / math.sqrt(1.25)
@@ -370,15 +367,15 @@ def test_coordinates_that_are_the_same():
 
 def test_a_constant_coordinate():
     factor = [[1.0, 0.0], [0.0, 0.0], [0.5, 0.5]]
-    found = slopes(boxes([-INF, -1.0, -INF], [0.2, 2.0, 0.3], factor))
-    without = slopes(boxes([-INF, -INF], [0.2, 0.3], [factor[0], factor[2]]))
+    found = derivatives(boxes([-INF, -1.0, -INF], [0.2, 2.0, 0.3], factor))
+    without = derivatives(boxes([-INF, -INF], [0.2, 0.3], [factor[0], factor[2]]))
     for name in LIMITS:
         assert found.value[name][0, 1] == found.error[name][0, 1] == 0.0
         np.testing.assert_allclose(found.value[name][0, [0, 2]], without.value[name][0], rtol=1e-13)
     np.testing.assert_allclose(
         found.value["cov"][0][np.ix_([0, 2], [0, 2])], without.value["cov"][0], rtol=1e-12
     )
-    step = slopes(boxes([-INF, 0.0, -INF], [0.2, 2.0, 0.3], factor))
+    step = derivatives(boxes([-INF, 0.0, -INF], [0.2, 2.0, 0.3], factor))
     assert np.isinf(step.error["lower"][0, 1])
     assert step.error["upper"][0, 1] == 0.0
     assert np.isinf(step.error["cov"][0, 1]).all()
@@ -390,7 +387,7 @@ def test_of_an_impossible_box_nothing_is_known():
         boxes([-INF, 0.5], [1.0, 0.5], np.eye(2)),
         one_factor([-INF, 0.5], [1.0, 0.5], np.ones(2), np.ones(2)),
     ):
-        found = slopes(problems)
+        found = derivatives(problems)
         for name in found.value:
             assert np.isfinite(found.value[name]).all()
             assert np.isinf(found.error[name]).all()
@@ -398,11 +395,10 @@ def test_of_an_impossible_box_nothing_is_known():
 
 def test_errors_of_the_probabilities_are_passed_on():
     problems = boxes([-INF] * 3, [0.1, 0.2, 0.3], np.linalg.cholesky(np.eye(3) + 1.0))
-    true = run(problems)
+    true = estimate(problems)
 
-    def with_error(estimate, error):
-        size = estimate.log_prob.size
-        return Estimate(estimate.log_prob, np.full(size, error), np.zeros(size, dtype=np.int64))
+    def with_error(exact, error):
+        return Estimate.exact(exact.log_prob, np.full(exact.log_prob.size, error))
 
     for own, conditionals in (
         (0.1, 0.05),
@@ -412,8 +408,11 @@ def test_errors_of_the_probabilities_are_passed_on():
         (0.0, INF),
         (INF, 0),
     ):
-        found = conditional.slopes(
-            problems, ALL, with_error(true, own), lambda p, e=conditionals: with_error(run(p), e)
+        found = conditional.differentiate(
+            problems,
+            ALL,
+            with_error(true, own),
+            lambda p, e=conditionals: with_error(estimate(p), e),
         )
         total = (conditionals + own) / (1.0 - own) if own < 1.0 else INF
         for name in ("upper", "mean"):
@@ -440,9 +439,7 @@ def test_numbers_of_any_size(coordinates, seed):
     c, v = 10.0 ** rng.integers(-12, 8, size=d), factor[:, 0]
     for problems in (boxes(lower, upper, factor), one_factor(lower, upper, c, v)):
         with np.errstate(over="ignore", invalid="ignore"):
-            estimate = run(problems, 1e-2)
-        wanted = ALL if isinstance(problems, Problems) else ALL[:4]
-        found = conditional.slopes(problems, wanted, estimate, lambda p: run(p, 1e-2))
-        for name in wanted:
+            found = derivatives(problems, rtol=1e-2)
+        for name in found.value:
             assert np.isfinite(found.value[name]).all()
             assert (found.error[name] >= 0.0).all()

@@ -2,26 +2,24 @@
 
 import numpy as np
 import pytest
-from box_problems import (
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from support.boxes import (
     ALL,
     INF,
     KINDS,
     boxes,
-    covariance,
+    derivatives,
+    estimate,
     fixed_points,
     judge,
     one_factor,
     random_case,
     random_one_factor,
-    run,
-    slopes,
 )
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from mvnorth import _threads
-from mvnorth._derivatives import conditional
-from mvnorth._methods import quadrature, structured
+from mvnorth._methods import conditional, one_factor_rule, structured
 from validation.oracles.one_factor import one_factor_derivatives
 
 
@@ -43,17 +41,17 @@ def test_same_bits_for_any_threads_and_cuts_of_a_batch(monkeypatch):
     shared = boxes(np.full((3, d), -INF), rng.normal(size=(3, d)), rng.normal(size=(d, d)))
     factored = one_factor(rng.normal(-1, 1, (3, d)), np.full((3, d), 1.5), np.ones(d), np.ones(d))
     for problems in (random_batch(rng), shared, factored):
-        found = numbers(slopes(problems))
+        found = numbers(derivatives(problems))
         for k in range(problems.size):
-            alone = numbers(slopes(problems.take(slice(k, k + 1))))
+            alone = numbers(derivatives(problems.take(slice(k, k + 1))))
             assert alone[0].tobytes() == found[k].tobytes()
         with monkeypatch.context() as patch:
             patch.setattr(conditional, "_CHUNK", 1)
-            assert numbers(slopes(problems)).tobytes() == found.tobytes()
+            assert numbers(derivatives(problems)).tobytes() == found.tobytes()
         with monkeypatch.context() as patch:
             patch.setattr(_threads, "_threads", 3)
             patch.setattr(_threads, "_pool", None)
-            assert numbers(slopes(problems)).tobytes() == found.tobytes()
+            assert numbers(derivatives(problems)).tobytes() == found.tobytes()
 
 
 def test_one_call_for_all_items():
@@ -61,22 +59,22 @@ def test_one_call_for_all_items():
 
     def counted(problems):
         calls.append((problems.size, problems.d))
-        return run(problems)
+        return estimate(problems)
 
     problems = boxes(np.full((5, 4), -INF), np.ones((5, 4)), np.linalg.cholesky(np.eye(4) + 1.0))
-    conditional.slopes(problems, ("cov",), run(problems), counted)
+    conditional.differentiate(problems, ("cov",), estimate(problems), counted)
     assert calls == [(20, 3), (30, 2)]
 
 
 def test_the_structured_method_may_solve():
     upper, c, v = random_one_factor(np.random.default_rng(7), 6, "ordinary")
     problems = one_factor(np.full(6, -INF), upper, c, v)
-    budget = fixed_points(8192)
+    request = fixed_points(8192, 1)
 
     def solve(p):
-        return structured.solve(p, budget, 1)
+        return structured.integrate(p, request, tilted=False)
 
-    found = conditional.slopes(problems, ("upper", "cov"), solve(problems), solve)
+    found = conditional.differentiate(problems, ("upper", "cov"), solve(problems), solve)
     truth = one_factor_derivatives(upper, c, v, hessian=True)
     m = np.array(truth.m, dtype=float)
     judge(found, "upper", m)
@@ -91,9 +89,9 @@ def random_orthant(rng, kind):
 
 def by_structured_genz(problems, n, seed):
     def solve(p):
-        return structured.solve(p, fixed_points(n), seed)
+        return structured.integrate(p, fixed_points(n, seed), tilted=False)
 
-    return conditional.slopes(problems, ("upper",), solve(problems), solve)
+    return conditional.differentiate(problems, ("upper",), solve(problems), solve)
 
 
 def share_outside(kind, count, n):
@@ -103,7 +101,7 @@ def share_outside(kind, count, n):
     for seed in range(count):
         problems = random_orthant(rng, kind)
         found = by_structured_genz(problems, n, seed)
-        truth = quadrature.derivatives(problems, ("m",)).slopes
+        truth = one_factor_rule.derivatives(problems, ("m",)).derivatives
         gap = np.abs(found.value["upper"] - truth.value["m"])
         assert (found.error["upper"] > 0.0).all()
         outside += np.sum(gap > found.error["upper"] + truth.error["m"])
@@ -153,12 +151,12 @@ def test_any_small_box(coordinates, seed):
     problems = one_factor(lower, upper, c, v)
     turn = np.linalg.qr(rng.normal(size=(d + 1, d + 1)))[0]
     dense = problems.dense()
-    turned = boxes(lower, upper, dense.factor[0] @ turn)
-    first, second = slopes(problems, rtol=1e-4), slopes(turned, rtol=1e-4)
+    turned = boxes(lower, upper, dense.covariance.factor[0] @ turn)
+    first, second = derivatives(problems, rtol=1e-4), derivatives(turned, rtol=1e-4)
     for name in first.value:
         bound = first.error[name] + second.error[name]
         assert np.all(np.abs(first.value[name] - second.value[name]) <= bound)
-    cov = covariance(dense)[0]
+    cov = dense.covariance.matrix()[0]
     if np.isfinite(first.error["cov"]).all():
         # P is the same for any unit of length.
         ends = [np.where(np.isfinite(a), a, 0.0) for a in (lower, upper)]

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import ptx
 import pytest
+from support import ptx
 
 TESTS = Path(__file__).parents[1]
 MODULES = (

@@ -3,20 +3,19 @@
 import mpmath
 import numpy as np
 import pytest
-from box_problems import (
+from mpmath import mpf
+from support.boxes import (
     EPS,
     INF,
     boxes,
-    covariance,
+    estimate,
     item,
     one_factor,
-    run,
 )
-from mpmath import mpf
 
-from mvnorth import _checks, _run
-from mvnorth._derivatives.given import given_value
+from mvnorth import _checks
 from mvnorth._linalg.condition import given_the_others
+from mvnorth._methods.quadrature import one_factor_problems
 from validation.oracles import exact
 
 
@@ -31,9 +30,9 @@ def test_given_is_the_conditional_normal(width):
     problems.upper[1, 2] = INF
     rows, coordinates = np.repeat(np.arange(3), d), np.tile(np.arange(d), 3)
     values = rng.normal(size=rows.size)
-    found = given_value(problems, rows, coordinates, values)
-    assert found.factor.shape == (15, 4, max(width - 1, 1))
-    cov, left = covariance(problems), covariance(found)
+    found = problems.covariance.given_value(problems, rows, coordinates, values)
+    assert found.covariance.factor.shape == (15, 4, max(width - 1, 1))
+    cov, left = problems.covariance.matrix(), found.covariance.matrix()
     for k, (row, i) in enumerate(zip(rows, coordinates, strict=True)):
         rest = np.delete(np.arange(d), i)
         slope = cov[row][rest, i] / cov[row][i, i]
@@ -42,7 +41,7 @@ def test_given_is_the_conditional_normal(width):
         for limits, before in ((found.lower, problems.lower), (found.upper, problems.upper)):
             np.testing.assert_allclose(limits[k], before[row, rest] - slope * values[k], atol=1e-13)
     if width == 1:  # nothing is left
-        assert not found.factor.any()
+        assert not found.covariance.factor.any()
 
 
 def test_a_triangular_factor_stays_one_and_independence_stays_visible():
@@ -54,7 +53,7 @@ def test_a_triangular_factor_stays_one_and_independence_stays_visible():
     L[4:, :4] = 0.0  # blocks (0, 1), (2, 3), (4, 5)
     problems = boxes(np.full(d, -INF), np.ones(d), L)
     for i in range(d):
-        left = item(problems, i, 0.7).factor[0]
+        left = item(problems, i, 0.7).covariance.factor[0]
         assert np.array_equal(left, np.tril(left))
         assert (np.diagonal(left) > 0.0).all()
         block = np.delete(np.arange(d) // 2, i)
@@ -78,10 +77,13 @@ def test_one_factor_stays_one_and_is_recognised():
         for other in (factored.dense(), boxes(np.full(d, -INF), np.ones(d), L)):
             dense = item(other, i, -0.4)
             np.testing.assert_allclose(
-                covariance(structured_given), covariance(dense), atol=1e-13, rtol=1e-12
+                structured_given.covariance.matrix(),
+                dense.covariance.matrix(),
+                atol=1e-13,
+                rtol=1e-12,
             )
             np.testing.assert_allclose(structured_given.upper, dense.upper, atol=1e-13)
-        assert _run.with_one_factor(dense)[0].all()
+        assert one_factor_problems(dense)[0].all()
 
 
 @pytest.mark.parametrize("apart", [1e-2, 1e-5, 1e-8, 1e-11])
@@ -92,15 +94,15 @@ def test_what_little_is_left_of_a_row_is_accurate(apart):
     problems = boxes([-INF, -INF], [0.3, 1.7 * 0.3 + 2 * apart], [a, 1.7 * a + apart * b])
     found = item(problems, 0, 0.3)
     with mpmath.workdps(60):
-        A = mpmath.matrix(problems.factor[0].tolist())
+        A = mpmath.matrix(problems.covariance.factor[0].tolist())
         cov = A * A.T
         variance = cov[1, 1] - cov[0, 1] ** 2 / cov[0, 0]
         limit = mpf(problems.upper[0, 1]) - cov[0, 1] / cov[0, 0] * mpf(0.3)
         log_prob = exact.log_ndtr(limit / mpmath.sqrt(variance))
-    assert np.linalg.norm(found.factor[0, 0]) == pytest.approx(
+    assert np.linalg.norm(found.covariance.factor[0, 0]) == pytest.approx(
         float(mpmath.sqrt(variance)), rel=20 * EPS / apart
     )
-    prob = run(found)
+    prob = estimate(found)
     inherited = found.rounding[0] * (1.0 + 2.0 * abs(prob.log_prob[0]))
     assert abs(prob.log_prob[0] - log_prob) <= prob.rel_error[0] + inherited
     assert found.rounding[0] < 100 * EPS / apart
@@ -118,11 +120,11 @@ def test_a_determined_coordinate_is_a_constant_and_its_limit_not_to_be_decided_b
     for gap, rounding in ((0.5, 0.0), (0.0, INF), (1e-16, INF), (-0.5, 0.0)):
         problems = boxes([-INF] * 3, [1.0, 3.0 + gap, 2.0], [a, 3.0 * a, [1.0, 1.0]])
         found = item(problems, 0, 1.0)
-        assert not found.factor[0, 0].any()
-        assert found.factor[0, 1].any()
+        assert not found.covariance.factor[0, 0].any()
+        assert found.covariance.factor[0, 1].any()
         assert found.rounding[0] == rounding or (rounding == 0.0 and found.rounding[0] < 1e-13)
         if gap == -0.5:
-            assert run(found).log_prob[0] == -INF
+            assert estimate(found).log_prob[0] == -INF
 
 
 def test_a_width_that_is_rounded_away_is_unknown():

@@ -6,10 +6,10 @@ import warnings
 import mpmath
 import numpy as np
 import pytest
-from gradients import LIMITS, compare, covariance, random_limits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
+from support.gradients import LIMITS, compare, covariance, random_limits
 
 import mvnorth
 from validation.problems import problems, reference_gradient

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from gradients import LIMITS, compare, covariance, random_limits
 from scipy.stats import multivariate_normal, norm
+from support.gradients import LIMITS, compare, covariance, random_limits
 
 import mvnorth
 from mvnorth import OneFactor
-from mvnorth._differentiate import METHODS
+from mvnorth._methods import derivative_methods
 from validation.problems import problems
 
 INF = math.inf
@@ -189,39 +189,6 @@ def test_coordinates_without_limits():
     assert (gap <= 1.5 * (found.grad_cov_error[np.ix_(keep, keep)] + rest.grad_cov_error)).all()
 
 
-@pytest.mark.parametrize(
-    "method", ["auto", "closed_form", "conditional", "pathwise", "pinned", "quadrature", "tilting"]
-)
-def test_infinite_limits_have_derivatives_of_zero(method):
-    """For certain: whatever the method, and beside limits that have some."""
-    lower, upper = np.array([-1.0, -INF, 0.2, -INF]), np.array([0.5, 1.0, INF, INF])
-    names = LIMITS if method == "pinned" else (*LIMITS, "cov")
-    one_factor = OneFactor([1.0, 0.5, 2.0, 1.0], [1.0, -0.7, 0.4, 0.3])
-    for cov in (one_factor.dense(), one_factor):
-        if method == "closed_form" and cov is one_factor:
-            continue
-        found = mvnorth.box_grad(lower, upper, 0.1, cov, 512, wrt=names, method=method)
-        for name, infinite in (
-            ("lower", np.isinf(lower)),
-            ("upper", np.isinf(upper)),
-            ("mean", np.isinf(lower) & np.isinf(upper)),
-        ):
-            value, error = getattr(found, f"grad_{name}"), getattr(found, f"grad_{name}_error")
-            assert ((value == 0.0) == infinite).all()
-            assert ((error == 0.0) == infinite).all()
-        if "cov" in names:
-            assert (found.grad_cov[3] == 0.0).all()
-            assert (found.grad_cov_error[:, 3] == 0.0).all()
-    if method != "closed_form":
-        sided = mvnorth.box_grad(
-            [-INF, 0.2, -INF], [1.0, INF, INF], 0.0, OneFactor(np.ones(3), np.ones(3)), 512,
-            wrt=LIMITS, method=method,
-        )  # fmt: skip
-        assert (sided.grad_lower == 0.0).tolist() == [True, False, True]
-        assert (sided.grad_upper_error == 0.0).tolist() == [False, True, True]
-        assert (sided.grad_mean_error == 0.0).tolist() == [False, False, True]
-
-
 @pytest.mark.parametrize("method", ["auto", "pathwise", "tilting"])
 def test_lower_limits_alone_are_upper_ones_mirrored(method):
     """A box with one limit a coordinate, against the orthant of the mirrored loadings."""
@@ -256,7 +223,7 @@ def test_no_matrix_for_limits_c_and_v():
         assert sampled.grad_v.shape == (d,)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", derivative_methods())
 @pytest.mark.parametrize("log", [True, False])
 def test_single_precision_in_and_out(method, log):
     """Every derivative is in the precision of the means, and within its error all the same."""

@@ -93,3 +93,23 @@ def test_a_logarithm_that_is_not_known_is_no_small_relative_error():
             log_prob -= mpmath.log(slopes[0] * slopes[1])
             above = float(log_prob - result.log_prob)
         assert above <= math.log1p(result.rel_error), (rho, b)
+
+
+def test_large_relative_errors_are_those_of_the_ratio():
+    """In single precision a logarithm of -1e7 is known to 1 or so: a factor of 3, not of 2.
+
+    Judge: double precision.
+    """
+    rng = np.random.default_rng(0)
+    claims = 0
+    for _ in range(200):
+        d = int(rng.integers(2, 60))
+        m = (-(10.0 ** rng.uniform(1.5, 4.5, size=d))).astype(np.float32)
+        cov = mvnorth.OneFactor(rng.uniform(0.5, 2.0, d), rng.normal(size=d))
+        result, exact = mvnorth.orthant(m, cov), mvnorth.orthant(m.astype(np.float64), cov)
+        off = exact.log_prob - result.log_prob
+        if math.isinf(result.rel_error):
+            continue
+        claims += result.rel_error > 1.0
+        assert math.expm1(min(off, 700.0)) <= result.rel_error + exact.rel_error
+    assert claims > 100

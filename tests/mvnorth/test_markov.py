@@ -6,15 +6,15 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from chains import extended_logprob, factor, random_chain
 from mpmath import mpf
 from scipy.stats import norm
+from support.boxes import boxes, within
+from support.chains import extended_logprob, factor, random_chain
 
 import mvnorth
 from mvnorth._cpu.markov import markov
-from mvnorth._linalg.markov import recognise
+from mvnorth._linalg.markov import chains, may_be_chain, recognise
 from mvnorth._methods.markov import solve
-from mvnorth._problem import Problems
 from validation.oracles import exact
 from validation.oracles.one_dimension import markov_logprob
 from validation.problems import problems
@@ -26,10 +26,7 @@ EPS = np.finfo(float).eps
 def chain(lower, upper, rho, L=None):
     """A result of method="markov" for a triangular factor and any box."""
     L = factor(rho) if L is None else L
-    d = len(L)
-    low, high = (np.broadcast_to(np.asarray(a, dtype=float), (1, d)) for a in (lower, upper))
-    given = Problems(low, high, L[None], np.zeros(1), 8 * d * EPS, np.ones((1, d)))
-    found = solve(given)
+    found = solve(boxes(lower, upper, L, 8 * len(L) * EPS), within(0.0))
     return float(found.log_prob[0]), float(found.rel_error[0])
 
 
@@ -338,9 +335,54 @@ def test_what_is_no_chain_is_not_recognised(change, place):
     cov[place[::-1]] += change
     L = np.linalg.cholesky(cov)
     assert recognise(L[None])[4][0] == INF
-    with pytest.raises(ValueError, match="method='markov' takes covariances whose inverse"):
+    with pytest.raises(ValueError, match="method='markov' needs a covariance whose inverse"):
         mvnorth.orthant(np.ones(5), L, method="markov")
     assert mvnorth.orthant(np.ones(5), L, 100).method == "tilting"
+
+
+def search(L):
+    """Which of the factors (B, d, d) the search finds to be chains, whatever the test before it."""
+    size, d, _ = L.shape
+    order, error = np.zeros((size, d), dtype=np.int64), np.empty(size)
+    rho, noise, deviation = np.empty((size, d - 1)), np.empty((size, d - 1)), np.empty((size, d))
+    chains(L, order, rho, noise, deviation, error, 0, size)
+    return np.isfinite(error)
+
+
+@pytest.mark.parametrize("d", [3, 4, 5, 8, 13, 30])
+def test_no_chain_fails_the_first_test(d):
+    rng = np.random.default_rng(d)
+    size = 400
+    gap = 10.0 ** rng.uniform(-12.0, 0.0, (size, d - 1))  # nearly singular links
+    rho = rng.choice([-1.0, 1.0], (size, d - 1)) * np.sqrt(1.0 - gap)
+    rho[:100] = rng.uniform(-1.0, 1.0, (100, 1))  # AR(1)
+    rho[100:200] = np.sqrt(np.arange(1.0, d) / np.arange(2.0, d + 1.0))  # random walks
+    rho[200:300] = rng.uniform(-1.0, 1.0, (100, d - 1))
+    rho[rng.random(rho.shape) < 0.1] = 0.0  # independent pieces
+    L = np.zeros((size, d, d))
+    L[:, 0, 0] = 1.0
+    for i in range(1, d):
+        L[:, i] = rho[:, i - 1, None] * L[:, i - 1]
+        L[:, i, i] = np.sqrt(1.0 - rho[:, i - 1] ** 2)
+    L *= 10.0 ** rng.uniform(-3.0, 3.0, (size, d, 1))
+    orders = np.argsort(rng.random((size, d)), axis=1)
+    permuted = np.take_along_axis(L, orders[:, :, None], axis=1)
+    upper = np.swapaxes(np.linalg.qr(np.swapaxes(permuted, 1, 2), mode="r"), 1, 2)
+    permuted = np.ascontiguousarray(upper * np.sign(np.diagonal(upper, axis1=1, axis2=2))[:, None])
+    for factors in (L, permuted):
+        found = search(factors)
+        assert np.mean(found) > 0.7
+        assert may_be_chain(factors)[found].all()
+        assert all(may_be_chain(factors[b : b + 1])[0] for b in np.flatnonzero(found))
+
+
+def test_generic_covariances_fail_the_first_test():
+    rng = np.random.default_rng(0)
+    for d in (3, 5, 20):
+        A = rng.standard_normal((200, d, 2 * d))
+        L = np.linalg.cholesky(A @ np.swapaxes(A, 1, 2))
+        assert np.mean(may_be_chain(L)) < 0.01
+        assert np.array_equal(may_be_chain(L), [may_be_chain(L[b : b + 1])[0] for b in range(200)])
 
 
 def test_trees_and_rings_are_no_chains():
@@ -390,7 +432,7 @@ def test_one_factor_of_two_is_a_chain():
     by_factor = mvnorth.box(0.3, 2.0, 0.0, cov)
     assert by_chain.method == "markov"
     assert by_chain.log_prob == pytest.approx(by_factor.log_prob, abs=1e-13)
-    with pytest.raises(ValueError, match="method='markov' takes covariances whose inverse"):
+    with pytest.raises(ValueError, match="method='markov' needs a covariance whose inverse"):
         mvnorth.orthant(np.zeros(3), mvnorth.OneFactor(np.ones(3), 1.0), method="markov")
 
 

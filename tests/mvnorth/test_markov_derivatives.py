@@ -5,13 +5,18 @@ import itertools
 import mpmath
 import numpy as np
 import pytest
-from chains import correlations, extended_logprob, factor, random_chain, slopes
 from mpmath import mpf
+from support.boxes import boxes, within
+from support.chains import (
+    correlations,
+    derivatives_by_densities,
+    extended_logprob,
+    factor,
+    random_chain,
+)
 
 import mvnorth
-from mvnorth._derivatives.markov import solve
 from mvnorth._methods import markov
-from mvnorth._problem import Problems
 from validation.oracles import exact
 
 INF = np.inf
@@ -19,23 +24,22 @@ EPS = float(np.finfo(float).eps)
 ALL = ("lower", "upper", "mean", "cov", "factor")
 
 
-def problems_of(lower, upper, L, singular=0.0):
-    d = len(L)
-    low, high = (np.broadcast_to(np.asarray(a, dtype=float), (1, d)) for a in (lower, upper))
-    return Problems(low, high, L[None], np.zeros(1), singular, np.ones((1, d)))
+def solve(problems, wrt=()):
+    return markov.solve(problems, within(0.0, wrt=wrt))
 
 
-def derivatives(lower, upper, L, wanted=ALL, singular=0.0):
+def derivatives(lower, upper, L, wrt=ALL, singular=0.0):
     """``(values, errors)`` by name for one box."""
-    found = solve(problems_of(lower, upper, L, singular), wanted)
+    found = solve(boxes(lower, upper, L, singular), wrt)
     assert found.rel_error[0] < 1e-8
     return tuple(
-        {k: a[0] for k, a in of.items()} for of in (found.slopes.value, found.slopes.error)
+        {k: a[0] for k, a in of.items()}
+        for of in (found.derivatives.value, found.derivatives.error)
     )
 
 
 def log_prob(lower, upper, L):
-    return float(markov.solve(problems_of(lower, upper, L)).log_prob[0])
+    return float(solve(boxes(lower, upper, L, singular=0.0)).log_prob[0])
 
 
 def check(found, truth, largest, sizes=None, own=0.0):
@@ -99,8 +103,8 @@ def box_of_two(lower, upper, rho):
             if mpmath.isfinite(x):
                 one[s][i] = mpmath.npdf(x) * inside(x, 1 - i) / prob
                 ends = [mpmath.npdf((a[1 - i] - rho * x) / noise) for a in (lower, upper)]
-                slope = -x * one[s][i] - mpmath.npdf(x) * rho * (ends[1] - ends[0]) / noise / prob
-                two[i][i] += (1 if s else -1) * slope / 2
+                change = -x * one[s][i] - mpmath.npdf(x) * rho * (ends[1] - ends[0]) / noise / prob
+                two[i][i] += (1 if s else -1) * change / 2
     for s, t in itertools.product(range(2), repeat=2):
         x, y = (upper if s else lower)[0], (upper if t else lower)[1]
         if mpmath.isfinite(x) and mpmath.isfinite(y):
@@ -172,7 +176,7 @@ def test_errors_are_honest():
     outside, claimed = 0, []
     for seed in range(30):
         lower, upper, rho = random_chain(np.random.default_rng(seed))
-        truth, sizes = slopes(lower, upper, correlations(rho), extended)
+        truth, sizes = derivatives_by_densities(lower, upper, correlations(rho), extended)
         values, errors = derivatives(lower, upper, factor(rho))
         for name, true in truth.items():
             own = 1e-16 * (1 + np.max(np.abs(lower[np.isfinite(lower)]), initial=0)) * sizes[name]
@@ -189,7 +193,7 @@ def test_permuted_and_in_other_units():
         rng = np.random.default_rng(seed)
         lower, upper, rho = random_chain(rng)
         d = len(lower)
-        truth, sizes = slopes(lower, upper, correlations(rho), extended)
+        truth, sizes = derivatives_by_densities(lower, upper, correlations(rho), extended)
         units, order = np.exp(rng.normal(size=d)), rng.permutation(d)
         outer = np.outer(units, units)
         cov = (correlations(rho) * outer).astype(float)[np.ix_(order, order)]
@@ -284,7 +288,9 @@ def test_deep_tails(level):
     rho = np.array([0.8, -0.5, 0.9, 0.3])
     lower = level * np.array([1.0, 0.9, -INF, -1.2, -INF])
     upper = level * np.array([INF, 0.95, -0.5, -1.1, -1.0])
-    truth, sizes = slopes(lower, upper, correlations(rho).astype(float), own_logprob)
+    truth, sizes = derivatives_by_densities(
+        lower, upper, correlations(rho).astype(float), own_logprob
+    )
     found = derivatives(lower, upper, factor(rho))
     assert log_prob(lower, upper, factor(rho)) < -1.05 * level**2
     check(found, truth, 3e-14 * level**2, sizes, 2e-15 * level**2)
@@ -342,35 +348,34 @@ def test_values_stay_as_they_are_and_batches_do_not_matter():
     lower = rng.normal(size=(7, 6)) - 1
     upper = np.where(rng.random((7, 6)) < 0.5, lower + 2, INF)
     lower[5], upper[5] = -INF, INF
-    zeros, ones = np.zeros(7), np.ones((7, 6))
-    batch = Problems(lower, upper, L, zeros, 0.0, ones)
-    plain, full = markov.solve(batch), solve(batch, ALL)
-    assert plain.slopes is None
+    batch = boxes(lower, upper, L, singular=0.0)
+    plain, full = solve(batch), solve(batch, ALL)
+    assert plain.derivatives is None
     for name in ("log_prob", "rel_error", "n"):
         np.testing.assert_array_equal(getattr(plain, name), getattr(full, name))
-    known = {k: np.isfinite(a).reshape(7, -1) for k, a in full.slopes.error.items()}
+    known = {k: np.isfinite(a).reshape(7, -1) for k, a in full.derivatives.error.items()}
     for name in ALL:
         np.testing.assert_array_equal(known[name].all(axis=1), np.arange(7) != 3)
         assert not known[name][3].any()
-        assert not full.slopes.value[name][3].any()
-        assert not full.slopes.value[name][5].any()  # without limits
-        assert not full.slopes.error[name][5].any()
-        only = solve(batch, (name,)).slopes
+        assert not full.derivatives.value[name][3].any()
+        assert not full.derivatives.value[name][5].any()  # without limits
+        assert not full.derivatives.error[name][5].any()
+        only = solve(batch, (name,)).derivatives
         assert list(only.value) == [name]
-        np.testing.assert_array_equal(only.value[name], full.slopes.value[name])
-        np.testing.assert_array_equal(only.error[name], full.slopes.error[name])
+        np.testing.assert_array_equal(only.value[name], full.derivatives.value[name])
+        np.testing.assert_array_equal(only.error[name], full.derivatives.error[name])
     before = mvnorth.get_num_threads()
     try:
         for threads in (1, 2):
             mvnorth.set_num_threads(threads)
-            many = solve(batch.take(np.tile(np.arange(7), 40)), ALL).slopes
+            many = solve(batch.take(np.tile(np.arange(7), 40)), ALL).derivatives
             for name in ALL:
                 for b in range(7):
                     np.testing.assert_array_equal(
-                        many.value[name][b::7][9], full.slopes.value[name][b]
+                        many.value[name][b::7][9], full.derivatives.value[name][b]
                     )
                     np.testing.assert_array_equal(
-                        many.error[name][b::7][9], full.slopes.error[name][b]
+                        many.error[name][b::7][9], full.derivatives.error[name][b]
                     )
     finally:
         mvnorth.set_num_threads(before)
@@ -379,9 +384,9 @@ def test_values_stay_as_they_are_and_batches_do_not_matter():
 def test_one_factor_for_all_rows():
     L = factor([0.6, -0.3])
     lower = np.array([[0.0, -1.0, -INF], [1.0, 2.0, 3.0]])
-    shared = Problems(lower, lower + 3, L[None], np.zeros(2), 0.0, np.ones((1, 3)))
-    both = solve(shared, ALL).slopes
+    shared = boxes(lower, lower + 3, L, singular=0.0)
+    both = solve(shared, ALL).derivatives
     for b in range(2):
-        alone = solve(shared.take([b]), ALL).slopes
+        alone = solve(shared.take([b]), ALL).derivatives
         for name in ALL:
             np.testing.assert_array_equal(alone.value[name][0], both.value[name][b])

@@ -283,7 +283,7 @@ def test_dense_factors_are_recognised(d):
     given_as_cov = mvnorth.box(-np.inf, m, 0.0, cov.dense())
     truth = mvnorth.orthant(m, cov)
     for found in (given_as_factor, given_as_cov):
-        assert (found.method == "quadrature").all()
+        assert (found.method == ("closed_form" if d == 3 else "quadrature")).all()
         assert (np.abs(found.log_prob - truth.log_prob) <= found.rel_error).all()
         assert found.rel_error.max() < 1e-9
     gradient = mvnorth.orthant_grad(m, np.linalg.cholesky(cov.dense()), log=True)
@@ -310,9 +310,9 @@ def test_what_is_not_one_factor_is_not_recognised(change):
     L = np.linalg.cholesky(cov)
     assert not np.isfinite(recognise(L[None])[2]).any()
     assert mvnorth.orthant(np.ones(4), L, 100).method == "tilting"
-    with pytest.raises(ValueError, match="method='quadrature' takes covariances diag"):
+    with pytest.raises(ValueError, match="method='quadrature' needs a covariance diag"):
         mvnorth.orthant(np.ones(4), L, method="quadrature")
-    with pytest.raises(ValueError, match="method='quadrature' takes covariances diag"):
+    with pytest.raises(ValueError, match="method='quadrature' needs a covariance diag"):
         mvnorth.orthant_grad(np.ones(4), L, method="quadrature")
     with pytest.raises(ValueError, match="second derivatives need a covariance diag"):
         mvnorth.orthant_hessian(np.ones(4), L)
@@ -512,3 +512,15 @@ def test_delta_matrix():
 def test_wrong_input(call, message):
     with pytest.raises((ValueError, TypeError), match=message):
         call()
+
+
+def test_boxes_say_how_many_nodes_they_took():
+    cov = mvnorth.OneFactor(np.linspace(0.5, 1.0, 5), np.linspace(0.2, 1.0, 5))
+    upper = np.stack([np.ones(5), np.full(5, np.inf), np.full(5, 1e-6)])
+    both = mvnorth.box(-1.0, upper, 0.0, cov, method="quadrature")
+    alone = [mvnorth.box(-1.0, row, 0.0, cov, method="quadrature").n for row in upper]
+    assert both.n.tolist() == alone
+    assert (both.n > 8).all()
+    assert (both.n < 10_000).all()
+    dense = mvnorth.box(-1.0, upper[0], 0.0, cov.dense())
+    assert (dense.method, dense.n > 8) == ("quadrature", True)

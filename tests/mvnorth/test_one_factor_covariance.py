@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from mpmath import workdps
 
 import mvnorth
-from mvnorth._derivatives.one_factor import hessian, solve
-from mvnorth._methods import quadrature
-from mvnorth._problem import OneFactorProblems
+from mvnorth._covariance.one_factor import OneFactorRows
+from mvnorth._methods import one_factor_rule
+from mvnorth._methods.quadrature import hessian, integrate
+from mvnorth._problem import Problems
 from validation.oracles.one_factor import one_factor_derivatives
 
 NAMES = ("lower", "upper", "mean", "cov")
@@ -21,17 +22,11 @@ def boxes(lower, upper, c, v):
     upper = np.atleast_2d(upper)
     lower = np.broadcast_to(np.asarray(lower, dtype=float), upper.shape)
     c, v = (np.atleast_2d(np.asarray(a, dtype=float)) for a in (c, v))
-    return OneFactorProblems(lower, upper, c, v, np.zeros(upper.shape[0]))
+    return Problems(lower, upper, OneFactorRows(c, v), np.zeros(upper.shape[0]))
 
 
 def orthants(m, c, v):
     return boxes(-np.inf, np.asarray(m), c, v)
-
-
-def covariances(problems):
-    return np.stack(
-        [np.diag(c) + np.outer(v, v) for c, v in zip(problems.c, problems.v, strict=True)]
-    )
 
 
 def truth(m, c, v):
@@ -61,7 +56,7 @@ REGIMES = {
 def test_references(regime):
     m, c, v, accuracy = REGIMES[regime]
     true, second = truth(m, c, v)
-    found = solve(orthants(m, c, v), ("cov",)).slopes
+    found = integrate(orthants(m, c, v), ("cov",)).derivatives
     wrong = np.abs(found.value["cov"][0] - true)
     assert (wrong <= found.error["cov"][0]).all()
     assert wrong.max() <= accuracy * np.abs(true).max()
@@ -83,7 +78,7 @@ def test_two_coordinates_have_the_bivariate_density():
     limit = rng.choice([1.0, 5.0, 20.0], (3000, 1)) * rng.normal(size=shape) * deviation
     below = rng.random(shape) < 0.5
     problems = boxes(np.where(below, limit, -np.inf), np.where(below, np.inf, limit), c, v)
-    found = solve(problems, ("cov",))
+    found = integrate(problems, ("cov",))
     # (x - y)**2 form of the quadratic: nothing cancels where the correlation is close to one.
     det = c[:, 0] * c[:, 1] + c[:, 0] * v[:, 1] ** 2 + c[:, 1] * v[:, 0] ** 2
     crossed = limit[:, 0] * v[:, 1] - limit[:, 1] * v[:, 0]
@@ -94,13 +89,13 @@ def test_two_coordinates_have_the_bivariate_density():
     inherent = 2e-15 * (np.abs(limit[:, 0] * v[:, 1]) + np.abs(limit[:, 1] * v[:, 0]))
     inherent *= np.abs(crossed) / det
     inherent += found.rel_error + 1e-15 * quadratic + 1e-14
-    value, bound = (a["cov"][:, 0, 1] for a in (found.slopes.value, found.slopes.error))
+    value, bound = (a["cov"][:, 0, 1] for a in (found.derivatives.value, found.derivatives.error))
     sure = (inherent < 1e-6) & np.isfinite(bound)
     assert sure.mean() > 0.95
     wrong = np.abs(value - true) - inherent * np.abs(true)
     assert (wrong <= bound)[sure].all()
     seen = sure & (found.log_prob < -1e-3)
-    largest = np.abs(found.slopes.value["cov"]).max(axis=(1, 2))
+    largest = np.abs(found.derivatives.value["cov"]).max(axis=(1, 2))
     assert (wrong <= 1e-12 * largest)[seen].mean() > 0.998
     assert (wrong <= 1e-9 * largest)[seen].all()
 
@@ -109,8 +104,8 @@ def test_three_coordinates_have_the_arcsine_law():
     """P = 1/8 + sum_ij asin(rho_ij) / (4 pi) at zero limits, for any Sigma."""
     rng = np.random.default_rng(2)
     c, v = rng.lognormal(size=(200, 3)), rng.normal(size=(200, 3))
-    found = solve(orthants(np.zeros((200, 3)), c, v), ("cov", "upper"))
-    sigma = covariances(orthants(np.zeros((200, 3)), c, v))
+    found = integrate(orthants(np.zeros((200, 3)), c, v), ("cov", "upper"))
+    sigma = orthants(np.zeros((200, 3)), c, v).covariance.matrix()
     deviation = np.sqrt(np.einsum("bii->bi", sigma))
     product = deviation[:, :, None] * deviation[:, None, :]
     rho = sigma / product
@@ -125,8 +120,8 @@ def test_three_coordinates_have_the_arcsine_law():
     diagonal = -np.einsum("bij,bij->bi", true, sigma) / deviation**2
     true[:, np.arange(3), np.arange(3)] = diagonal
     np.testing.assert_allclose(np.exp(found.log_prob), prob, rtol=1e-13)
-    gap = np.abs(found.slopes.value["cov"] - true)
-    assert (gap <= found.slopes.error["cov"] + 1e-14 * np.abs(true)).all()
+    gap = np.abs(found.derivatives.value["cov"] - true)
+    assert (gap <= found.derivatives.error["cov"] + 1e-14 * np.abs(true)).all()
     assert (gap.max(axis=(1, 2)) <= 1e-12 * np.abs(true).max(axis=(1, 2))).all()
 
 
@@ -140,9 +135,9 @@ def test_identities(seed):
     v = rng.normal(size=d) * (rng.random(d) < 0.9)
     c = rng.lognormal(size=d) * 10.0 ** -rng.choice([0.0, 2.0, 5.0], d)
     problems = orthants(m, c, v)
-    found = solve(problems, ("upper", "cov")).slopes
-    other = quadrature.derivatives(problems, ("c", "v")).slopes
-    (sigma,) = covariances(problems)
+    found = integrate(problems, ("upper", "cov")).derivatives
+    other = one_factor_rule.derivatives(problems, ("c", "v")).derivatives
+    (sigma,) = problems.covariance.matrix()
     g, g_error = found.value["upper"][0], found.error["upper"][0]
     matrix, error = found.value["cov"][0], found.error["cov"][0]
     left = 2.0 * (matrix * sigma).sum(axis=1) + m * g
@@ -160,7 +155,7 @@ def test_equal_coordinates_share_equally():
     """Of d equal coordinates all pairs have one derivative, which the scale identity gives."""
     for d in (2, 10, 300):
         problems = orthants(np.full(d, 0.7), np.full(d, 0.5), np.full(d, 1.2))
-        found = solve(problems, ("upper", "cov")).slopes
+        found = integrate(problems, ("upper", "cov")).derivatives
         matrix, g = found.value["cov"][0], found.value["upper"][0, 0]
         off = matrix[~np.eye(d, dtype=bool)]
         assert np.ptp(off) <= 1e-14 * off.max()
@@ -178,10 +173,12 @@ def random_sides(rng, size, d):
 def test_limits_on_either_side():
     rng = np.random.default_rng(3)
     problems = random_sides(rng, 200, 4)
-    found = solve(problems, NAMES).slopes
+    found = integrate(problems, NAMES).derivatives
     sign = np.where(np.isfinite(problems.lower), -1.0, 1.0)
     limit = np.where(np.isfinite(problems.lower), -problems.lower, problems.upper)
-    mirror = solve(orthants(limit, problems.c, sign * problems.v), NAMES).slopes
+    mirror = integrate(
+        orthants(limit, problems.covariance.c, sign * problems.covariance.v), NAMES
+    ).derivatives
     pairs = sign[:, :, None] * sign[:, None, :]
     np.testing.assert_array_equal(found.value["cov"], pairs * mirror.value["cov"])
     np.testing.assert_array_equal(found.value["mean"], sign * mirror.value["mean"])
@@ -201,18 +198,18 @@ def test_limits_on_either_side():
 def test_a_step_in_every_limit():
     """The signs of the derivatives in limits and mean, by differences of log P."""
     problems = random_sides(np.random.default_rng(4), 30, 3)
-    found = solve(problems, ("lower", "upper", "mean")).slopes
+    found = integrate(problems, ("lower", "upper", "mean")).derivatives
     h = 1e-4
     for i in range(3):
         step = h * np.eye(3)[i]
         for name, low, high in (("lower", 1, 0), ("upper", 0, 1), ("mean", -1, -1)):
             up, down = (
-                quadrature.solve(
+                one_factor_rule.solve(
                     boxes(
                         problems.lower + s * low * step,
                         problems.upper + s * high * step,
-                        problems.c,
-                        problems.v,
+                        problems.covariance.c,
+                        problems.covariance.v,
                     )
                 ).log_prob
                 for s in (1.0, -1.0)
@@ -228,13 +225,13 @@ def test_values_are_those_without_derivatives():
         lower = problems.lower.copy()
         two_sided = np.arange(100) % 3 == 0
         lower[two_sided], upper[two_sided] = -1.0, 1.5
-        problems = OneFactorProblems(lower, upper, problems.c, problems.v, problems.rounding)
-        found, plain = solve(problems, NAMES), quadrature.solve(problems)
+        problems = Problems(lower, upper, problems.covariance, problems.rounding)
+        found, plain = integrate(problems, NAMES), one_factor_rule.solve(problems)
         np.testing.assert_array_equal(found.log_prob, plain.log_prob)
         np.testing.assert_array_equal(found.rel_error, plain.rel_error)
         np.testing.assert_array_equal(found.n, plain.n)
         for name in NAMES:
-            assert np.isfinite(found.slopes.error[name]).all()
+            assert np.isfinite(found.derivatives.error[name]).all()
 
 
 def test_neither_threads_nor_batches_matter():
@@ -244,10 +241,10 @@ def test_neither_threads_nor_batches_matter():
         results = []
         for threads in (1, 2, 5):
             mvnorth.set_num_threads(threads)
-            results.append((solve(problems, ("cov",)).slopes, hessian(problems)))
+            results.append((integrate(problems, ("cov",)).derivatives, hessian(problems)))
     finally:
         mvnorth.set_num_threads(1)
-    single = [solve(problems.take([b]), ("cov",)).slopes for b in range(60)]
+    single = [integrate(problems.take([b]), ("cov",)).derivatives for b in range(60)]
     for found, second in results:
         for b in range(60):
             np.testing.assert_array_equal(found.value["cov"][b], single[b].value["cov"][0])
@@ -259,8 +256,8 @@ def test_single_precision():
     rng = np.random.default_rng(7)
     m = rng.normal(0.0, 2.0, (300, 5)).astype(np.float32)
     c, v = rng.lognormal(size=(300, 5)), rng.normal(size=(300, 5))
-    found = solve(boxes(-np.inf, m, c, v), ("cov",)).slopes
-    true = solve(orthants(m.astype(np.float64), c, v), ("cov",)).slopes
+    found = integrate(boxes(-np.inf, m, c, v), ("cov",)).derivatives
+    true = integrate(orthants(m.astype(np.float64), c, v), ("cov",)).derivatives
     assert found.value["cov"].dtype == np.float32
     gap = np.abs(found.value["cov"] - true.value["cov"])
     assert (gap <= found.error["cov"]).all()
@@ -272,7 +269,7 @@ def test_the_hessian_is_that_of_products():
     rng = np.random.default_rng(8)
     problems = orthants(rng.normal(size=(20, 6)), rng.lognormal(size=(20, 6)), np.ones((20, 6)))
     vectors = rng.normal(size=(20, 6))
-    expected = quadrature.hessian_products(problems, vectors)
+    expected = one_factor_rule.hessian_products(problems, vectors)
     np.testing.assert_allclose(
         np.einsum("bij,bj->bi", hessian(problems), vectors), expected, rtol=1e-10, atol=1e-12
     )
@@ -283,13 +280,13 @@ def test_nodes_beyond_the_last_count_for_nothing():
     m = [-2.1878105551248526, -3.572403774375281, -5.7906635137880205, -1.4024901298503036]
     c = [1.1272147544554778e-3, 1.264926338997192e-3, 9.531555921858152e-8, 3.160151766209942e-8]
     v = [0.05624806142574166, 0.37043459725965544, -0.0679685099124672, -1.1823130431982354]
-    found = solve(orthants(m, c, v), ("cov",)).slopes
+    found = integrate(orthants(m, c, v), ("cov",)).derivatives
     assert found.error["cov"].max() <= 1e-9 * np.abs(found.value["cov"]).max()
 
 
 def test_numbers_too_large_are_not_known():
     problems = orthants([[-1e150, 1.0], [-1e145, -1e145]], [[1.0, 1.0]], [[1.0, 1.0]])
-    found = solve(problems, NAMES).slopes
+    found = integrate(problems, NAMES).derivatives
     for name in NAMES:
         assert np.isfinite(found.value[name]).all()
         assert not np.isnan(found.error[name]).any()

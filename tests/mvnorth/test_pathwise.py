@@ -4,23 +4,21 @@ import math
 
 import numpy as np
 import pytest
-from box_problems import fixed_points
-from gradients import covariance, random_limits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
+from support.boxes import fixed_points, within
+from support.gradients import covariance, random_limits
 
 import mvnorth
 from mvnorth import OneFactor, _checks, qmc
-from mvnorth._derivatives import pathwise
-from mvnorth._methods import genz, tilting
-from mvnorth._problem import Budget, Tolerance
+from mvnorth._methods import genz, pathwise, tilt
 
 INF = math.inf
 ALL = ("lower", "upper", "mean", "cov", "factor")
 
 
-def slope_along(function, step):
+def derivative_along(function, step):
     """Derivative at 0 of a function of a number: differences of fourth order."""
     f = [function(k * step) for k in (-2, -1, 1, 2)]
     return (f[0] - 8.0 * f[1] + 8.0 * f[2] - f[3]) / (12.0 * step)
@@ -38,14 +36,14 @@ def test_orthant_gradient_is_that_of_the_estimate(d):
     assert found.log_prob == value(m, L)
     for i in rng.permutation(d)[:5]:
         unit = np.eye(d)[i]
-        expected = slope_along(lambda h, unit=unit: value(m + h * unit, L), 1e-4)
+        expected = derivative_along(lambda h, unit=unit: value(m + h * unit, L), 1e-4)
         assert found.grad_m[i] == pytest.approx(expected, abs=1e-8)
     for _ in range(4):
         direction = np.tril(rng.normal(size=(d, d))) / d
-        expected = slope_along(lambda h, way=direction: value(m, L + h * way), 1e-4)
+        expected = derivative_along(lambda h, way=direction: value(m, L + h * way), 1e-4)
         assert np.sum(found.grad_L * direction) == pytest.approx(expected, abs=1e-8)
         direction = direction @ L.T + L @ direction.T
-        expected = slope_along(
+        expected = derivative_along(
             lambda h, way=direction: value(m, np.linalg.cholesky(L @ L.T + h * way)), 1e-4
         )
         assert np.sum(found.grad_cov * direction) == pytest.approx(expected, abs=2e-8)
@@ -77,9 +75,9 @@ def test_box_gradient_is_that_of_the_estimate(d):
                 point = {"lower": lower, "upper": upper, "mean": mean, "cov": cov}
                 return value(**(point | {name: point[name] + h * direction}))
 
-            expected = slope_along(along, 1e-4)
-            slope = np.sum(getattr(found, f"grad_{name}") * direction)
-            assert slope == pytest.approx(expected, abs=2e-8), name
+            expected = derivative_along(along, 1e-4)
+            along_it = np.sum(getattr(found, f"grad_{name}") * direction)
+            assert along_it == pytest.approx(expected, abs=2e-8), name
     assert (found.grad_lower[np.isinf(lower)] == 0.0).all()
     assert (found.grad_upper[np.isinf(upper)] == 0.0).all()
 
@@ -120,16 +118,16 @@ def test_tilted_gradient_is_that_with_the_tilt_held(box):
     upper = rng.normal(-0.5, 0.5, d)
     lower = upper - 2.0 if box else np.full(d, -INF)
     problems, _ = _checks.box_problems(lower, upper, np.zeros(d), cov)
-    found = pathwise.solve(problems, fixed_points(n), 0, ALL, True)
+    found = pathwise.differentiate(problems, fixed_points(n, wrt=ALL), tilted=True)
     base = genz.System.of(problems)
-    system, tilt = base.tilted(problems.singular)
+    system, tilted = base.tilted(problems.covariance.singular)
     assert (system.curve != 0.0).any()  # it is of second order
     points = np.arange(n // 8)[:, None] * qmc.lattice_vector(d) / (n // 8)
     x = (points + qmc.random_shifts(0, 8, d)[:, None]).reshape(-1, d)
     u = 1.0 - np.abs(2.0 * (x - np.floor(x)) - 1.0)
     # ``interval_parts`` counts shares from the side of the smaller tail, which is the lower one
     # for upper limits alone; boxes are compared within what points decide otherwise.
-    value = held_estimate(base, system, tilt.log_scale[0], u)
+    value = held_estimate(base, system, tilted.log_scale[0], u)
     order, unit = base.order[0], base.unit[0]
 
     def along(h, way):
@@ -146,15 +144,17 @@ def test_tilted_gradient_is_that_with_the_tilt_held(box):
     zero = {"upper": np.zeros(d), "lower": np.zeros(d), "cov": np.zeros((d, d))}
     exact = not box
     assert along(0.0, zero) == pytest.approx(found.log_prob[0], abs=1e-11 if exact else 1e-3)
-    scale = problems.scale[0]
+    scale = problems.covariance.scale[0]
     for name in ("upper", "cov") if exact else ("lower", "upper", "cov"):
         units = np.outer(scale, scale) if name == "cov" else scale
         for _ in range(3):
             way = rng.normal(size=(d, d) if name == "cov" else d) / d
             way = way + way.T if name == "cov" else way
-            expected = slope_along(lambda h, name=name, way=way: along(h, zero | {name: way}), 1e-4)
-            slope = np.sum(found.slopes.value[name][0] / units * way)
-            assert slope == pytest.approx(expected, abs=1e-8 if exact else 5e-3), name
+            expected = derivative_along(
+                lambda h, name=name, way=way: along(h, zero | {name: way}), 1e-4
+            )
+            along_it = np.sum(found.derivatives.value[name][0] / units * way)
+            assert along_it == pytest.approx(expected, abs=1e-8 if exact else 5e-3), name
 
 
 @settings(max_examples=40, deadline=None)
@@ -168,8 +168,8 @@ def test_scaling_changes_nothing(seed):
     names = ("lower", "upper", "mean", "cov")
     found = mvnorth.box_grad(lower, upper, 0.0, cov, 512, wrt=names, method=way, log=True)
     limits = sum(
-        np.where(np.isfinite(limit), limit, 0.0) * slope
-        for limit, slope in ((lower, found.grad_lower), (upper, found.grad_upper))
+        np.where(np.isfinite(limit), limit, 0.0) * grad
+        for limit, grad in ((lower, found.grad_lower), (upper, found.grad_upper))
     )
     size = 1.0 + np.abs(limits).max() + np.abs(found.grad_cov * cov).max()
     spread = 0.0 if way == "pathwise" else np.sum(found.grad_cov_error * np.abs(cov), axis=1)
@@ -274,9 +274,9 @@ def test_a_singular_covariance_has_derivatives_in_the_means():
     for i in range(6):
         unit = np.eye(6)[i]
         # Which of the tied limits binds changes with the limits at single points.
-        expected = slope_along(lambda h, unit=unit: value(x + h * unit, 0.0), 1e-6)
+        expected = derivative_along(lambda h, unit=unit: value(x + h * unit, 0.0), 1e-6)
         assert found.grad_upper[i] == pytest.approx(expected, abs=1e-3)
-        expected = slope_along(lambda h, unit=unit: value(x, h * unit), 1e-6)
+        expected = derivative_along(lambda h, unit=unit: value(x, h * unit), 1e-6)
         assert found.grad_mean[i] == pytest.approx(expected, abs=1e-3)
     assert np.isinf(found.grad_cov_error).all()
     assert np.isfinite(found.grad_upper_error).all()
@@ -301,64 +301,47 @@ def test_far_limits_and_certain_ones():
     assert (far.grad_m_error < 1e-3 * far.grad_m).all()
 
 
-@pytest.mark.parametrize("tilted", [False, True])
-def test_same_bits_for_any_threads_and_cuts_of_a_batch(whatever_the_threads, tilted):
-    rng = np.random.default_rng(1)
-    covs = np.stack([covariance(rng, 5) for _ in range(4)])
-    problems, _ = _checks.box_problems(-INF, rng.normal(size=(4, 5)), 0.0, covs)
-
-    def numbers(problems):
-        found = pathwise.solve(problems, fixed_points(2**15), 7, ALL, tilted)
-        parts = [found.log_prob[:, None]]
-        for of in (found.slopes.value, found.slopes.error):
-            parts += [of[name].reshape(problems.size, -1) for name in ALL]
-        return np.concatenate(parts, axis=1)
-
-    together = whatever_the_threads(lambda: numbers(problems))
-    for k in range(4):
-        alone = numbers(problems.take(slice(k, k + 1)))
-        assert alone[0].tobytes() == together[k].tobytes()
-
-
-def test_adaptive_slopes_are_those_of_all_points_used():
+def test_adaptive_derivatives_are_those_of_all_points_used():
     """Rows of a batch that need different numbers of points, and more of them than a few parts."""
     rng = np.random.default_rng(4)
     covs = np.stack([covariance(rng, 4) for _ in range(3)])
     x = np.array([[2.0] * 4, [-1.5] * 4, [0.2] * 4])
-    budget = Budget(None, 2**17, Tolerance(2e-5, 0.0))
     problems, _ = _checks.box_problems(-INF, x, 0.0, covs)
-    found = pathwise.solve(problems, budget, 1, ALL)
+    found = pathwise.solve(problems, within(2e-5, 2**17, 1, ALL))
     assert len(set(found.n.tolist())) > 1
     for k in range(3):
-        fixed = fixed_points(int(found.n[k]))
-        alone = pathwise.solve(problems.take(slice(k, k + 1)), fixed, 1, ALL)
+        fixed = fixed_points(int(found.n[k]), 1, ALL)
+        alone = pathwise.solve(problems.take(slice(k, k + 1)), fixed)
         for name in ALL:
             np.testing.assert_allclose(
-                found.slopes.value[name][k], alone.slopes.value[name][0], rtol=1e-9, atol=1e-12
+                found.derivatives.value[name][k],
+                alone.derivatives.value[name][0],
+                rtol=1e-9,
+                atol=1e-12,
             )
 
 
 def test_sums_over_many_parts(monkeypatch):
     rng = np.random.default_rng(5)
     problems, _ = _checks.box_problems(-INF, rng.normal(size=3), 0.0, covariance(rng, 3))
-    found = pathwise.solve(problems, fixed_points(2**18), 0, ALL)
+    found = pathwise.solve(problems, fixed_points(2**18, wrt=ALL))
     monkeypatch.setattr(pathwise, "_PARTS", 1000)
-    whole = pathwise.solve(problems, fixed_points(2**18), 0, ALL)
+    whole = pathwise.solve(problems, fixed_points(2**18, wrt=ALL))
     for name in ALL:
         np.testing.assert_allclose(
-            found.slopes.value[name], whole.slopes.value[name], rtol=1e-11, atol=1e-13
+            found.derivatives.value[name], whole.derivatives.value[name], rtol=1e-11, atol=1e-13
         )
 
 
 def test_large_problems_are_tilted_alike(monkeypatch):
     rng = np.random.default_rng(6)
     problems, _ = _checks.box_problems(-INF, rng.normal(-0.5, 1.0, 6), 0.0, covariance(rng, 6))
-    small = pathwise.solve(problems, fixed_points(1024), 0, ALL, True)
-    monkeypatch.setattr(tilting, "_LARGE", 4)
-    large = pathwise.solve(problems, fixed_points(1024), 0, ALL, True)
+    small = pathwise.differentiate(problems, fixed_points(1024, wrt=ALL), tilted=True)
+    monkeypatch.setattr(tilt, "_LARGE", 4)
+    large = pathwise.differentiate(problems, fixed_points(1024, wrt=ALL), tilted=True)
     for name in ALL:
-        gap = np.abs(small.slopes.value[name] - large.slopes.value[name])
-        assert (gap <= 1e-8 + 1e-2 * small.slopes.error[name]).all(), name
+        gap = np.abs(small.derivatives.value[name] - large.derivatives.value[name])
+        assert (gap <= 1e-8 + 1e-2 * small.derivatives.error[name]).all(), name
 
 
 def test_singular_covariances_with_a_tilt():

@@ -4,25 +4,23 @@ import math
 
 import numpy as np
 import pytest
-from box_problems import boxes, fixed_points
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_ndtr, ndtr, ndtri
+from support.boxes import boxes, fixed_points, one_factor, within
 
-from mvnorth import _run
 from mvnorth._cpu.pinned import pinned_sums
-from mvnorth._derivatives import conditional, pinned
-from mvnorth._methods import genz, quadrature
-from mvnorth._problem import Budget, OneFactorProblems, Tolerance
+from mvnorth._methods import conditional, genz, one_factor_rule, pinned
+from mvnorth._solve import solve
 
 INF = math.inf
 NAMES = ("lower", "upper", "mean")
 EPS = np.finfo(float).eps
 
 
-def run(problems, n):
-    """Slopes as other rooms see them: with what is certain of limits that are infinite."""
-    return _run.run(problems, fixed_points(n), "pinned", 0, NAMES)[0].slopes
+def derivatives(problems, n):
+    """Return derivatives as a plan gives them: exactly zero in limits that are infinite."""
+    return solve(problems, fixed_points(n, wrt=NAMES), "pinned")[0].derivatives
 
 
 def random_boxes(rng, size, d):
@@ -34,14 +32,14 @@ def random_boxes(rng, size, d):
 
 
 @pytest.mark.parametrize(
-    "budget",
-    [*map(fixed_points, (5, 64, 3000)), Budget(None, 2**15, Tolerance(1e-3, 0.0))],
+    "request_",
+    [*(fixed_points(n, 9, NAMES) for n in (5, 64, 3000)), within(1e-3, 2**15, 9, NAMES)],
 )
 @pytest.mark.parametrize("d", [1, 3, 18])
-def test_the_estimate_is_that_of_the_value(budget, d):
+def test_the_estimate_is_that_of_the_value(request_, d):
     problems = random_boxes(np.random.default_rng(d), 4, d)
-    found = pinned.solve(problems, budget, 9, NAMES)
-    expected = genz.solve(problems, budget, 9)
+    found = pinned.solve(problems, request_)
+    expected = genz.solve(problems, request_)
     assert found.log_prob.tobytes() == expected.log_prob.tobytes()
     assert found.rel_error.tobytes() == expected.rel_error.tobytes()
     assert found.n.tolist() == expected.n.tolist()
@@ -99,8 +97,7 @@ def random_one_factor(rng, kind):
         m = np.abs(m) + rng.uniform(2.0, 5.0)
     if kind == "steep":
         c *= 0.01
-    lower = np.full((1, d), -INF)
-    return OneFactorProblems(lower, m[None], c[None], v[None], np.zeros(1))
+    return one_factor(-INF, m, c, v)
 
 
 def share_outside(kind, problems, n):
@@ -108,14 +105,14 @@ def share_outside(kind, problems, n):
     outside = entries = 0
     for seed in range(problems):
         problem = random_one_factor(rng, kind)
-        truth = quadrature.derivatives(problem, ("m",)).slopes
+        truth = one_factor_rule.derivatives(problem, ("m",)).derivatives
         dense = problem.dense()
         mirror = rng.random(problem.d) < 0.3  # coordinates with lower limits instead
         sign = np.where(mirror, -1.0, 1.0)
         lower = np.where(mirror, -problem.upper, -INF)
         upper = np.where(mirror, INF, problem.upper)
-        mirrored = boxes(lower, upper, sign[:, None] * dense.factor[0])
-        found = pinned.solve(mirrored, fixed_points(n), seed, NAMES).slopes
+        mirrored = boxes(lower, upper, sign[:, None] * dense.covariance.factor[0])
+        found = pinned.solve(mirrored, fixed_points(n, seed, NAMES)).derivatives
         expected = {
             "mean": -sign * truth.value["m"],
             "lower": np.where(mirror, -truth.value["m"], 0),
@@ -143,7 +140,9 @@ def test_inside_the_stated_errors(n):
 def test_errors_shrink_with_points():
     d = 9
     problems = boxes(np.full(d, -INF), np.linspace(-0.5, 1.5, d), np.linalg.cholesky(np.eye(d) + 1))
-    few, many = (pinned.solve(problems, fixed_points(n), 0, NAMES).slopes for n in (256, 2**15))
+    few, many = (
+        pinned.solve(problems, fixed_points(n, wrt=NAMES)).derivatives for n in (256, 2**15)
+    )
     assert np.all(many.error["upper"] < 0.1 * few.error["upper"])
     assert np.all(many.error["upper"] < 1e-2 * many.value["upper"])
 
@@ -151,13 +150,13 @@ def test_errors_shrink_with_points():
 @pytest.mark.parametrize("d", [4, 6, 8])
 def test_agrees_with_conditional_derivatives(d):
     problems = random_boxes(np.random.default_rng(d), 3, d)
-    budget = Budget(None, 2**16, Tolerance(1e-5, 0.0))
+    request = within(1e-5, 2**16, 1)
 
     def run(p):
-        return _run.run(p, budget, "auto", 1)[0]
+        return solve(p, request, "auto")[0]
 
-    first = conditional.slopes(problems, NAMES, run(problems), run)
-    second = pinned.solve(problems, fixed_points(2**15), 0, NAMES).slopes
+    first = conditional.differentiate(problems, NAMES, run(problems), run)
+    second = pinned.solve(problems, fixed_points(2**15, wrt=NAMES)).derivatives
     for name in NAMES:
         gap = np.abs(first.value[name] - second.value[name])
         assert np.all(gap <= first.error[name] + second.error[name])
@@ -168,8 +167,8 @@ def test_agrees_with_conditional_derivatives(d):
 def test_the_mirror_image_has_the_mirrored_derivatives():
     rng = np.random.default_rng(2)
     upper, A = rng.normal(0.5, 1.0, 5), rng.normal(size=(5, 5)) + 3.0 * np.eye(5)
-    found = run(boxes(np.full(5, -INF), upper, A), 2048)
-    image = run(boxes(-upper, np.full(5, INF), A), 2048)
+    found = derivatives(boxes(np.full(5, -INF), upper, A), 2048)
+    image = derivatives(boxes(-upper, np.full(5, INF), A), 2048)
     assert np.isfinite(found.error["upper"]).all()
     np.testing.assert_allclose(image.value["lower"], -found.value["upper"], rtol=1e-12)
     np.testing.assert_allclose(image.error["lower"], found.error["upper"], rtol=1e-6)
@@ -181,63 +180,50 @@ def test_the_mirror_image_has_the_mirrored_derivatives():
 def test_independent_coordinates_are_exact():
     upper = np.linspace(-3.0, 3.0, 20)
     found = pinned.solve(
-        boxes(np.full(20, -INF), upper, np.diag(np.full(20, 2.0))), fixed_points(64), 0, NAMES
+        boxes(np.full(20, -INF), upper, np.diag(np.full(20, 2.0))), fixed_points(64, wrt=NAMES)
     )
     log_density = -0.5 * (upper / 2.0) ** 2 - 0.5 * math.log(2.0 * math.pi)
     expected = np.exp(log_density - log_ndtr(upper / 2.0)) / 2.0
-    np.testing.assert_allclose(found.slopes.value["upper"][0], expected, rtol=1e-13)
-    assert np.all(found.slopes.error["upper"] < 1e-11)
+    np.testing.assert_allclose(found.derivatives.value["upper"][0], expected, rtol=1e-13)
+    assert np.all(found.derivatives.error["upper"] < 1e-11)
 
 
 def test_where_the_probability_underflows():
     rng = np.random.default_rng(0)
     m, c, v = rng.normal(-30.0, 5.0, 20), np.exp(rng.normal(size=20)), rng.normal(size=20)
-    problem = OneFactorProblems(np.full((1, 20), -INF), m[None], c[None], v[None], np.zeros(1))
-    found = pinned.solve(problem.dense(), fixed_points(8192), 0, ("upper",))
+    problem = one_factor(-INF, m, c, v)
+    found = pinned.solve(problem.dense(), fixed_points(8192, wrt=("upper",)))
     assert found.log_prob[0] < -1000.0
-    truth = quadrature.derivatives(problem, ("m",)).slopes
-    value, error = found.slopes.value["upper"], found.slopes.error["upper"]
+    truth = one_factor_rule.derivatives(problem, ("m",)).derivatives
+    value, error = found.derivatives.value["upper"], found.derivatives.error["upper"]
     assert np.isfinite(value).all()
     assert np.all(np.abs(value - truth.value["m"]) <= error + truth.error["m"])
 
 
 def test_what_is_not_known_is_not_claimed():
     A = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
-    tied = run(boxes([-INF, -1.0, -INF], [0.5, INF, 1.0], A), 1024)
+    tied = derivatives(boxes([-INF, -1.0, -INF], [0.5, INF, 1.0], A), 1024)
     assert np.isinf(tied.error["mean"]).all()
     assert tied.error["lower"][0].tolist() == [0.0, INF, 0.0]
     assert not tied.value["mean"].any()
-    few = run(boxes([-INF] * 2, [0.5, -0.3], np.eye(2) + 0.2), 7)
+    few = derivatives(boxes([-INF] * 2, [0.5, -0.3], np.eye(2) + 0.2), 7)
     assert np.isinf(few.error["mean"]).all()
     assert np.isfinite(few.value["mean"]).all()
 
 
-@pytest.mark.parametrize("n", [700, 2**14])
-def test_same_bits_for_any_threads_and_cuts_of_a_batch(whatever_the_threads, n):
-    problems = random_boxes(np.random.default_rng(1), 4, 7)
-
-    def numbers(problems):
-        slopes = pinned.solve(problems, fixed_points(n), 7, NAMES).slopes
-        parts = [of[name] for of in (slopes.value, slopes.error) for name in NAMES]
-        return np.concatenate(parts, axis=1)
-
-    together = whatever_the_threads(lambda: numbers(problems))
-    for k in range(problems.size):
-        alone = numbers(problems.take(slice(k, k + 1)))
-        assert alone[0].tobytes() == together[k].tobytes()
-
-
-def test_adaptive_slopes_are_those_of_all_points_used():
+def test_adaptive_derivatives_are_those_of_all_points_used():
     problems = random_boxes(np.random.default_rng(6), 3, 5)
-    found = pinned.solve(problems, Budget(None, 2**16, Tolerance(1e-3, 0.0)), 2, NAMES)
+    found = pinned.solve(problems, within(1e-3, 2**16, 2, NAMES))
     assert len(set(found.n.tolist())) > 1  # some rows were done before others
     for k, n in enumerate(found.n.tolist()):
-        again = pinned.solve(problems.take(slice(k, k + 1)), fixed_points(n), 2, NAMES).slopes
+        again = pinned.solve(problems.take(slice(k, k + 1)), fixed_points(n, 2, NAMES)).derivatives
         for name in NAMES:
             np.testing.assert_allclose(
-                found.slopes.value[name][k], again.value[name][0], rtol=1e-12
+                found.derivatives.value[name][k], again.value[name][0], rtol=1e-12
             )
-            np.testing.assert_allclose(found.slopes.error[name][k], again.error[name][0], rtol=1e-6)
+            np.testing.assert_allclose(
+                found.derivatives.error[name][k], again.error[name][0], rtol=1e-6
+            )
 
 
 @settings(deadline=None, derandomize=True, max_examples=40)
@@ -250,8 +236,8 @@ def test_adaptive_slopes_are_those_of_all_points_used():
 )
 def test_any_small_orthant(coordinates):
     m, c, v = (np.array([a]) for a in zip(*coordinates, strict=True))
-    problem = OneFactorProblems(np.full_like(m, -INF), m, c, v, np.zeros(1))
-    truth = quadrature.derivatives(problem, ("m",)).slopes
-    found = pinned.solve(problem.dense(), fixed_points(4096), 0, ("upper",)).slopes
+    problem = one_factor(-INF, m, c, v)
+    truth = one_factor_rule.derivatives(problem, ("m",)).derivatives
+    found = pinned.solve(problem.dense(), fixed_points(4096, wrt=("upper",))).derivatives
     gap = np.abs(found.value["upper"] - truth.value["m"])
     assert np.all(gap <= found.error["upper"] + truth.error["m"])

@@ -30,7 +30,9 @@ def _reorder(factor, lower, upper, singular=None, padding=0, panels=False):
         outputs = (T[0], low[0], high[0], attached[0], order[0], diagonal[0])
         rank[0] = reorder_large(factor, tied, *outputs)
     else:
-        reorder(factor[None].copy(), tied, T, low, high, rank, attached, order, diagonal, 0, 1)
+        reorder(
+            factor[None].copy(), tied, T, low, high, rank, attached, order, diagonal, True, 0, 1
+        )
     _check_origin(factor, upper, T[0], attached[0], order[0], diagonal[0])
     return T[0], low[0], high[0], int(rank[0]), attached[0]
 
@@ -277,7 +279,7 @@ def test_rows_of_a_batch_do_not_touch_each_other():
     T, rank = np.full((5, 4, 4), np.nan), np.zeros(5, dtype=np.int64)
     attached = np.zeros((5, 4), dtype=np.int64)
     origin = (np.zeros_like(attached), np.zeros_like(low))
-    reorder(factors, 32 * EPS, T, low, high, rank, attached, *origin, 1, 4)
+    reorder(factors, 32 * EPS, T, low, high, rank, attached, *origin, True, 1, 4)
     assert np.isnan(T[[0, 4]]).all()
     assert np.array_equal(low[[0, 4]], lower[[0, 4]])
     for b in (1, 2, 3):
@@ -295,7 +297,7 @@ def test_a_shared_factor():
     high, low, T = upper.copy(), lower.copy(), np.empty((3, 4, 4))
     rank, attached = np.zeros(3, dtype=np.int64), np.zeros((3, 4), dtype=np.int64)
     origin = (np.zeros_like(attached), np.zeros_like(low))
-    reorder(L[None], 32 * EPS, T, low, high, rank, attached, *origin, 0, 3)
+    reorder(L[None], 32 * EPS, T, low, high, rank, attached, *origin, True, 0, 3)
     for b in range(3):
         assert np.array_equal(T[b], _reorder(L, lower[b], upper[b])[0])
         assert np.array_equal(high[b], _reorder(L, lower[b], upper[b])[2])

@@ -123,20 +123,6 @@ def test_cuts_of_a_batch(d, n, method):
         assert (getattr(backwards, name)[::-1] == getattr(whole, name)).all()
 
 
-@pytest.mark.parametrize("threads", [2, 5])
-@pytest.mark.parametrize("n", [None, 700])
-def test_tilting_with_one_common_factor(n, threads):
-    rng = np.random.default_rng(2)
-    m = rng.normal(-3.0, 2.0, size=(24, 9))
-    c, v = rng.lognormal(size=(24, 9)), rng.normal(size=(24, 9))
-    options = {"n": n, "rtol": 1e-3, "method": "tilting"}
-    rows = [mvnorth.orthant(m[k], mvnorth.OneFactor(c[k], v[k]), **options) for k in range(24)]
-    mvnorth.set_num_threads(threads)
-    whole = mvnorth.orthant(m, mvnorth.OneFactor(c, v), **options)
-    assert _threads._pool is not None
-    _assert_same(whole, _joined(rows))
-
-
 @pytest.mark.parametrize("d", [2, 3, 6])
 def test_one_factor_or_many_copies_of_it(d):
     m, L = _batch(d)

@@ -17,7 +17,7 @@ INF = np.inf
 @pytest.fixture
 def dense_only(monkeypatch):
     """Tilted proposals, whatever structure the covariance has."""
-    monkeypatch.setattr(rejection, "with_one_factor", lambda problems: (None, None))
+    monkeypatch.setattr(rejection, "one_factor_problems", lambda problems: (None, None))
 
 
 def _random_correlation(rng, d, columns=None):
@@ -289,8 +289,12 @@ def test_hopeless_draws_are_refused_soon():
 
 
 def test_limits_that_contradict_each_other():
+    limits = ([1.0, -INF, -INF], [INF, -1.0, 0.0])
+    with pytest.raises(ValueError, match="a singular covariance leaves no values"):
+        sample_box(*limits, 0.0, np.ones((3, 3)), 1000)
+    v = np.array([1.1, 1.3, 1.7])  # singular but for rounding
     with pytest.raises(mvnorth.AcceptanceError, match="probability may be zero"):
-        sample_box([1.0, -INF, -INF], [INF, -1.0, 0.0], 0.0, np.ones((3, 3)), 1000)
+        sample_box(*limits, 0.0, np.outer(v, v), 1000)
     with pytest.raises(ValueError, match="double precision"):
         sample_orthant([-1.0, -1.0], OneFactor(1e-20, [1.0, -1.0]), 10)
 
@@ -306,6 +310,40 @@ def test_coordinates_without_limits_do_not_spoil_the_tilt(limited):
     rest = sample.draws[:, 4] - expected  # given the coordinate before it, normal
     deviation = np.sqrt(1.0 - (0.25 if limited == 4 else 0.25**4))
     assert stats.kstest(rest / deviation, "norm").pvalue > 1e-3
+
+
+@pytest.mark.parametrize("most", [1, 100, 1024, 1500])
+@pytest.mark.parametrize("cov", ["dense", "one factor"])
+def test_no_more_proposals_than_allowed(monkeypatch, cov, most):
+    spent = []
+
+    class Counted:
+        def part(self, random, count):
+            draws, shares = super().part(random, count)
+            assert len(draws) <= count
+            spent.append(count)
+            return draws, shares
+
+    for name in ("TiltedProposals", "FactorProposals"):
+        counted = type(name, (Counted, getattr(rejection, name)), {})
+        monkeypatch.setattr(rejection, name, counted)
+    rng = np.random.default_rng(1)
+    given = _random_correlation(rng, 6, 8) if cov == "dense" else OneFactor.exchangeable(6, 0.5)
+    limits = (-4.0, INF, 0.0, given)
+    sample = sample_box(*limits, 1, max_proposals=most)  # nearly all are accepted
+    assert sample.proposals == sum(spent) == min(most, 1024)
+    spent.clear()
+    with pytest.raises(mvnorth.AcceptanceError, match=f"of {most} proposals were accepted"):
+        sample_box(*limits, most + 1, max_proposals=most)
+    assert sum(spent) == most
+
+
+def test_a_limit_on_proposals_changes_no_draw():
+    cov = _random_correlation(np.random.default_rng(1), 6, 8)
+    free, limited = (
+        sample_box(-1.0, INF, 0.0, cov, 50, max_proposals=most) for most in (None, 500)
+    )
+    assert np.array_equal(free.draws, limited.draws)
 
 
 def test_wrong_arguments():

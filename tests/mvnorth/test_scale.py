@@ -3,20 +3,25 @@
 import subprocess
 import sys
 
+import numba
 import numpy as np
 import pytest
 
 import mvnorth
-from mvnorth._linalg.cholesky import (
-    cholesky_in_place,
-    parallel_cholesky,
-    solve_in_place,
-    square,
-    square_plain,
-)
+from mvnorth._compile import for_python
+from mvnorth._linalg import cholesky
+from mvnorth._linalg.cholesky import parallel_cholesky, square
 from mvnorth._linalg.product import LANES, STRIP, padded, subtract_product
 
+cholesky_in_place = for_python(cholesky.cholesky_in_place)
+solve_in_place = for_python(cholesky.solve_in_place)
+square_plain = for_python(cholesky.square_plain)
 EPS = np.finfo(float).eps
+
+
+@numba.njit
+def subtract(C, i, j, A, row, first, B, k, s, rows, columns, count):
+    subtract_product(C, i, j, A, row, first, B, k, s, rows, columns, count)
 
 
 @pytest.fixture
@@ -36,7 +41,7 @@ def test_product(rows, strips, count):
     C = rng.normal(size=(rows + 5, columns + 9))
     A, B = rng.normal(size=(rows + 6, count + 3)), rng.normal(size=(count + 2, columns + 7))
     before = C.copy()
-    subtract_product(C, 2, 8, A, 3, 1, B, 2, 5, rows, columns, count)
+    subtract(C, 2, 8, A, 3, 1, B, 2, 5, rows, columns, count)
     expected = A[3 : 3 + rows, 1 : 1 + count] @ B[2:, 5 : 5 + columns]
     assert np.allclose(
         before[2 : 2 + rows, 8 : 8 + columns] - C[2 : 2 + rows, 8 : 8 + columns],
@@ -63,7 +68,7 @@ def _positive_definite(d, small):
 def test_cholesky(d, small):
     A = _positive_definite(d, small)
     factored = A.copy()
-    cholesky_in_place(factored, d)
+    cholesky_in_place(factored, d, True)
     L = np.tril(factored)[:d, :d]
     assert np.abs(L @ L.T - A[:d, :d]).max() <= 8 * EPS
     expected = np.linalg.cholesky(A[:d, :d])
@@ -77,7 +82,7 @@ def test_cholesky(d, small):
 def test_cholesky_by_threads_has_the_same_bits(two_threads):
     A = _positive_definite(700, 0.01)
     serial, parallel = A.copy(), A.copy()
-    cholesky_in_place(serial, 700)
+    cholesky_in_place(serial, 700, True)
     parallel_cholesky(parallel)
     assert np.array_equal(np.tril(serial), np.tril(parallel))
 

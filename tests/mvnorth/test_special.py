@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mvnorth import _threads
+from mvnorth._cpu import special as kernels
 from mvnorth.special import log_ndtr, mills, ndtr, ndtri
 
 SMALLEST = mpmath.mpf(2) ** -1074
@@ -263,3 +265,15 @@ def test_mills_continues_log_ndtr_and_ndtr():
     log_density = -0.5 * xs * xs - 0.5 * math.log(2.0 * math.pi)
     assert np.allclose(np.log(mills(xs)), log_density - log_ndtr(xs), rtol=0, atol=5e-13)
     assert np.allclose(np.exp(log_ndtr(xs)), ndtr(xs), rtol=5e-13, atol=0)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_large_arrays_are_cut_without_changing_a_bit(function, monkeypatch):
+    x = np.random.default_rng(0).uniform(0.0, 1.0, size=200_001)
+    whole = np.empty_like(x)
+    getattr(kernels, function.__name__)(x, whole)
+    for threads in (1, 3):
+        monkeypatch.setattr(_threads, "_threads", threads)
+        monkeypatch.setattr(_threads, "_pool", None)
+        monkeypatch.setattr(_threads, "_SHORT", 0.0)
+        assert function(x).tobytes() == whole.tobytes()

@@ -4,22 +4,20 @@ import math
 
 import numpy as np
 import pytest
-from box_problems import fixed_points
 from scipy.special import log_ndtr
+from support.boxes import fixed_points, one_factor, within
 
-from mvnorth import _threads
+from mvnorth._covariance.dense import Dense
 from mvnorth._linalg.one_factor import cholesky, dense_cholesky
 from mvnorth._methods import genz, structured
-from mvnorth._problem import Budget, OneFactorProblems, Problems, Tolerance
+from mvnorth._problem import Problems
 from validation.oracles.one_dimension import one_factor_logprob
 
 INF = math.inf
 
 
-def one_factor_problems(lower, upper, c, v):
-    lower, upper, c, v = (np.atleast_2d(np.asarray(a, dtype=float)) for a in (lower, upper, c, v))
-    lower = np.array(np.broadcast_to(lower, upper.shape))
-    return OneFactorProblems(lower, upper, c, v, np.zeros(len(upper)))
+def integrate(problems, request):
+    return structured.integrate(problems, request, tilted=False)
 
 
 def bits(estimate):
@@ -76,7 +74,7 @@ def test_inside_the_stated_error(kind):
     for k in range(60):
         case = random_case(rng, kind)
         truth, reference_error = one_factor_logprob(*case)
-        estimate = structured.solve(one_factor_problems(*case), fixed_points(1024), k)
+        estimate = integrate(one_factor(*case), fixed_points(1024, k))
         assert np.isfinite(estimate.log_prob[0])
         outside += not is_inside(estimate, truth, reference_error)
     assert outside <= 1
@@ -84,8 +82,8 @@ def test_inside_the_stated_error(kind):
 
 @pytest.mark.parametrize("d", [1, 9, 99])
 def test_one_of_d_plus_one_equal_scores_is_largest(d):
-    problems = one_factor_problems(-INF, np.zeros(d), np.ones(d), np.ones(d))
-    estimate = structured.solve(problems, fixed_points(2**15), 0)
+    problems = one_factor(-INF, np.zeros(d), np.ones(d), np.ones(d))
+    estimate = integrate(problems, fixed_points(2**15))
     assert estimate.rel_error[0] < 0.05
     assert is_inside(estimate, -math.log(d + 1))
 
@@ -95,8 +93,8 @@ def test_a_hundred_thousand_coordinates():
     z, weights = np.polynomial.hermite_e.hermegauss(60)
     one = log_ndtr((5.0 + 0.1 * z) / math.sqrt(0.99))
     truth = math.log(np.sum(weights * np.exp(d * one)) / math.sqrt(2.0 * math.pi))
-    problems = one_factor_problems(-INF, np.full(d, 5.0), np.full(d, 0.99), np.full(d, 0.1))
-    estimate = structured.solve(problems, fixed_points(256), 0)
+    problems = one_factor(-INF, np.full(d, 5.0), np.full(d, 0.99), np.full(d, 0.1))
+    estimate = integrate(problems, fixed_points(256))
     assert estimate.rel_error[0] < 0.05
     assert is_inside(estimate, truth)
 
@@ -108,9 +106,9 @@ def test_agrees_with_the_dense_method():
     limited = np.isfinite(lower) | np.isfinite(upper)
     limits = lower[None, limited], upper[None, limited]
     scale = np.ones((1, limited.sum()))
-    dense = Problems(*limits, factor[None, limited], np.zeros(1), 1e-15, scale)
-    other = genz.solve(dense, fixed_points(2**14), 1)
-    estimate = structured.solve(one_factor_problems(lower, upper, c, v), fixed_points(2**14), 0)
+    dense = Problems(*limits, Dense(factor[None, limited], 1e-15, scale), np.zeros(1))
+    other = genz.integrate(dense, fixed_points(2**14, 1), tilted=False)
+    estimate = integrate(one_factor(lower, upper, c, v), fixed_points(2**14))
     assert estimate.rel_error[0] < 0.05
     gap = abs(math.expm1(other.log_prob[0] - estimate.log_prob[0]))
     assert gap <= estimate.rel_error[0] + other.rel_error[0]
@@ -120,26 +118,24 @@ def test_agrees_with_the_dense_method():
 def test_deep_tails_are_finite_and_never_too_sure(depth):
     case = (np.full(12, -INF), np.full(12, -depth), np.ones(12), np.ones(12))
     truth, reference_error = one_factor_logprob(*case)
-    estimate = structured.solve(one_factor_problems(*case), fixed_points(1024), 0)
+    estimate = integrate(one_factor(*case), fixed_points(1024))
     assert estimate.log_prob[0] == pytest.approx(truth, rel=0.05)
     assert is_inside(estimate, truth, reference_error)
 
 
 def test_beyond_reach_nothing_is_claimed():
     upper = np.array([-1e9, 1.0])
-    estimate = structured.solve(
-        one_factor_problems(-INF, upper, np.ones(2), np.ones(2)), fixed_points(64), 0
-    )
+    estimate = integrate(one_factor(-INF, upper, np.ones(2), np.ones(2)), fixed_points(64))
     assert np.isinf(estimate.rel_error[0])
 
 
 def test_tolerance_decides_the_number_of_points():
     lower, upper, c, v = random_case(np.random.default_rng(8), "exact")
-    problems = one_factor_problems(lower, upper, c, v)
+    problems = one_factor(lower, upper, c, v)
     truth, _ = one_factor_logprob(lower, upper, c, v)
     used = []
     for relative in (1e-1, 1e-2, 1e-3):
-        estimate = structured.solve(problems, Budget(None, 2**18, Tolerance(relative, 0.0)), 0)
+        estimate = integrate(problems, within(relative))
         assert estimate.rel_error[0] <= relative
         assert is_inside(estimate, truth)
         used.append(int(estimate.n[0]))
@@ -151,50 +147,17 @@ def test_coordinates_without_limits_do_not_count():
     rng = np.random.default_rng(2)
     lower, upper, c, v = random_case(rng, "orthant")
     more = [np.append(a, [x, x]) for a, x in ((lower, -INF), (upper, INF), (c, 1.0), (v, 2.0))]
-    one = structured.solve(one_factor_problems(lower, upper, c, v), fixed_points(512), 0)
-    other = structured.solve(one_factor_problems(*more), fixed_points(512), 0)
+    one = integrate(one_factor(lower, upper, c, v), fixed_points(512))
+    other = integrate(one_factor(*more), fixed_points(512))
     truth, _ = one_factor_logprob(lower, upper, c, v)
     assert is_inside(one, truth)
     assert is_inside(other, truth)
-    nothing = one_factor_problems(-INF, np.full(3, INF), np.ones(3), np.ones(3))
-    assert structured.solve(nothing, fixed_points(64), 0).log_prob[0] == 0.0
+    nothing = one_factor(-INF, np.full(3, INF), np.ones(3), np.ones(3))
+    assert integrate(nothing, fixed_points(64)).log_prob[0] == 0.0
 
 
 def test_lower_limits_are_mirrored_upper_ones():
     lower, upper, c, v = random_case(np.random.default_rng(3), "orthant")
-    one = structured.solve(one_factor_problems(lower, upper, c, v), fixed_points(512), 0)
-    mirrored = one_factor_problems(-upper, -lower, c, v)
-    assert bits(structured.solve(mirrored, fixed_points(512), 0)) == bits(one)
-
-
-def batch(size=6, d=11):
-    rng = np.random.default_rng(1)
-    upper = rng.normal(1.0, 1.0, size=(size, d))
-    lower = np.where(rng.random((size, 1)) < 0.5, -INF, upper - 3.0)
-    return one_factor_problems(
-        lower, upper, np.exp(rng.normal(size=(size, d))), rng.normal(size=(size, d))
-    )
-
-
-@pytest.mark.parametrize("budget", [fixed_points(5000), Budget(None, 2**14, Tolerance(0.01, 0.0))])
-def test_same_bits_for_any_threads_and_cuts_of_a_batch(monkeypatch, budget):
-    problems = batch()
-    results = []
-    for threads in (1, 2, 5):
-        monkeypatch.setattr(_threads, "_threads", threads)
-        monkeypatch.setattr(_threads, "_pool", None)
-        results.append(bits(structured.solve(problems, budget, 7)))
-    assert _threads._pool is not None  # the last ones did use threads
-    assert results[0] == results[1] == results[2]
-    for k in range(problems.size):
-        alone = bits(structured.solve(problems.take(slice(k, k + 1)), budget, 7))
-        assert alone == [values[k : k + 1] for values in results[0]]
-
-
-def test_one_covariance_or_many_copies_of_it():
-    problems = batch()
-    shared = one_factor_problems(problems.lower, problems.upper, problems.c[0], problems.v[0])
-    copies = [np.tile(a, (problems.size, 1)) for a in (problems.c[0], problems.v[0])]
-    copied = one_factor_problems(problems.lower, problems.upper, *copies)
-    one, other = (structured.solve(p, fixed_points(512), 0) for p in (shared, copied))
-    assert bits(one) == bits(other)
+    one = integrate(one_factor(lower, upper, c, v), fixed_points(512))
+    mirrored = one_factor(-upper, -lower, c, v)
+    assert bits(integrate(mirrored, fixed_points(512))) == bits(one)

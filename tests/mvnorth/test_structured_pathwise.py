@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from box_problems import KINDS, random_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_ndtr
+from support.boxes import KINDS, random_case
 
 import mvnorth
 from mvnorth import OneFactor
@@ -206,19 +206,3 @@ def test_few_replicates_claim_nothing():
     for name in NAMES:
         assert np.isinf(error(found)[name]).all()
         assert np.isfinite(grad(found)[name]).all()
-
-
-@pytest.mark.parametrize("n", [700, 2**15])
-def test_same_bits_for_any_threads_and_cuts_of_a_batch(whatever_the_threads, n):
-    rng = np.random.default_rng(1)
-    case = rng.normal(size=(4, 7)), np.exp(rng.normal(size=(4, 7))), rng.normal(size=(4, 7))
-
-    def numbers(case):
-        found = pathwise(case, n, 7)
-        parts = [found.log_prob[:, None], *grad(found).values(), *error(found).values()]
-        return np.concatenate(parts, axis=1)
-
-    together = whatever_the_threads(lambda: numbers(case))
-    for k in range(4):
-        alone = numbers(tuple(a[k : k + 1] for a in case))
-        assert alone[0].tobytes() == together[k].tobytes()

@@ -10,8 +10,9 @@ import mvnorth
 from mvnorth import OneFactor
 from mvnorth._cuda.launch import Queue
 from mvnorth._device import Device
+from mvnorth._estimate import Estimate
 from mvnorth._methods import genz
-from mvnorth._problem import Budget, Estimate, Tolerance
+from mvnorth._problem import Request, Tolerance
 
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(4, 5))
@@ -54,9 +55,9 @@ def test_single_precision_counts_its_rounding():
     here = mvnorth.orthant(m[0], factor, FEW, method="genz")
     assert 0.0 < abs(there.log_prob - here.log_prob) < 1e-6
     stored = genz.storage_rounding(
-        Estimate(np.array([-1.0]), np.zeros(1), np.ones(1)),
+        Estimate.exact(np.array([-1.0]), np.zeros(1), np.ones(1)),
         4,
-        Budget(4, 4, Tolerance(0.0, 0.0), Device(0, np.dtype(np.float32))),
+        Request(Tolerance(0.0, 0.0), 4, 4, device=Device(0, np.dtype(np.float32))),
     )
     assert stored[0] > 1e-6
 
@@ -116,8 +117,8 @@ class TestResident:
         expected = mvnorth.orthant_grad(M, OneFactor(c, v), wrt=wrt, log=log)
         assert found.log is log
         for name in wrt:
-            slope = getattr(found, f"grad_{name}").copy_to_host()
-            np.testing.assert_allclose(slope, getattr(expected, f"grad_{name}"), rtol=1e-11)
+            grad = getattr(found, f"grad_{name}").copy_to_host()
+            np.testing.assert_allclose(grad, getattr(expected, f"grad_{name}"), rtol=1e-11)
             error = getattr(found, f"grad_{name}_error").copy_to_host()
             assert (error > 0.0).all()
             assert (error < 1e-9).all()
@@ -240,6 +241,6 @@ class TestResident:
         found = mvnorth.orthant_grad(cuda.to_device(m), COV, wrt=("m", "c", "v"), log=log)
         expected = mvnorth.orthant_grad(m.astype(float), COV, wrt=("m", "c", "v"), log=log)
         for name in ("grad_m", "grad_c", "grad_v"):
-            slope = getattr(found, name).copy_to_host().astype(float)
-            off = np.abs(slope - getattr(expected, name))
+            grad = getattr(found, name).copy_to_host().astype(float)
+            off = np.abs(grad - getattr(expected, name))
             assert (off <= getattr(found, f"{name}_error").copy_to_host()).all(), name

@@ -6,7 +6,7 @@ rounded to 6e-8, of which a sum over d of them and a product of d factors make s
 
 import numpy as np
 import pytest
-from simulator import systems
+from support import systems
 
 from mvnorth._cuda import genz
 from mvnorth._cuda.genz import THREADS, GenzSums

@@ -9,10 +9,12 @@ rule, which are sums that cancel: they agree to the rounding that they contain t
 import numpy as np
 import pytest
 
+from mvnorth._covariance.one_factor import OneFactorRows
 from mvnorth._cuda import factor_memory
 from mvnorth._cuda.one_factor import one_factor
-from mvnorth._methods.quadrature import derivatives
-from mvnorth._problem import OneFactorProblems
+from mvnorth._methods.one_factor_rule import derivatives
+from mvnorth._problem import Problems
+from mvnorth._result import as_ratio
 
 INF = np.inf
 ALL = ("m", "c", "v")
@@ -29,31 +31,34 @@ def both(queue, m, c, v, wrt=ALL):
     lower = np.broadcast_to(m.dtype.type(-INF), rest.shape)
     if len(c) != len(v):  # which the twin does not take
         c, v = (np.ascontiguousarray(np.broadcast_to(a, m.shape)) for a in (c, v))
-    problems = OneFactorProblems(lower, rest, c, v, np.zeros(len(rest)))
+    problems = Problems(lower, rest, OneFactorRows(c, v), np.zeros(len(rest)))
     return {name: queue.get(a) for name, a in found.items()}, derivatives(problems, wrt)
 
 
 def check(found, expected, dtype):
     double = dtype == np.float64
-    value, slope, error = (2e-14, 1e-12, 0.05) if double else (3e-7, 2e-6, 0.05)
+    value, derivative, error = (2e-14, 1e-12, 0.05) if double else (3e-7, 2e-6, 0.05)
     log_prob = np.maximum(expected.log_prob, np.finfo(dtype).min)
     prob = np.exp(expected.log_prob)
     assert found["log_prob"].dtype == found["prob"].dtype == dtype
     np.testing.assert_allclose(found["log_prob"], log_prob, rtol=value, atol=value)
     np.testing.assert_allclose(found["prob"], prob, rtol=value * np.max(1.0 - log_prob), atol=1e-38)
     np.testing.assert_array_equal(found["n"], expected.n)
-    np.testing.assert_allclose(found["rel_error"], expected.rel_error, rtol=error)
-    absolute = np.where(np.isinf(expected.rel_error), 1.0, np.minimum(prob * expected.rel_error, 1))
+    ratio = as_ratio(expected.rel_error)
+    np.testing.assert_allclose(np.log1p(found["rel_error"]), np.log1p(ratio), rtol=error)
+    absolute = np.where(np.isinf(ratio), 1.0, np.minimum(prob * ratio, 1.0))
     np.testing.assert_allclose(found["error"], absolute, rtol=error)
-    for name, grad in expected.slopes.value.items() if expected.slopes else ():
+    for name, grad in expected.derivatives.value.items() if expected.derivatives else ():
         got, bound = found[f"grad_{name}"], found[f"grad_{name}_error"]
         assert got.dtype == dtype
         largest = np.max(np.abs(grad), axis=1, keepdims=True).astype(np.float64)
         # Of derivatives in c whose terms cancel nothing is left but what their bounds allow.
-        assert (np.abs(got - grad) <= slope * largest + 0.1 * expected.slopes.error[name]).all()
+        assert (
+            np.abs(got - grad) <= derivative * largest + 0.1 * expected.derivatives.error[name]
+        ).all()
         # Storing them in single precision may lose the smallest, which the CPU adds later.
         lost = 0.0 if double else float(np.finfo(dtype).tiny)
-        np.testing.assert_allclose(bound, expected.slopes.error[name], rtol=error, atol=lost)
+        np.testing.assert_allclose(bound, expected.derivatives.error[name], rtol=error, atol=lost)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

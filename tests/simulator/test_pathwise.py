@@ -7,11 +7,11 @@ the largest sum.  In single precision T, y and derivatives of samples are rounde
 
 import numpy as np
 import pytest
-from simulator import systems
+from support import systems
 
 from mvnorth._cuda import genz, pathwise
 from mvnorth._cuda.pathwise import PathwiseSums
-from mvnorth._derivatives.lattice_means import Sums
+from mvnorth._methods.lattice_means import Sums
 
 DTYPES = pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["double", "single"])
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from numba import cuda, float64
-from simulator import systems
-from simulator.races import watch  # noqa: F401
 from simulator.test_structured import boxes
 from simulator.test_structured_pathwise import lattice, orthants
+from support import systems
+from support.races import watch  # noqa: F401
 
 from mvnorth._cuda import argmax, factor_memory, factor_trapezoid, genz, structured_pathwise
 from mvnorth._cuda.genz import GenzSums

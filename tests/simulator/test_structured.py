@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from mvnorth import qmc
+from mvnorth._covariance.one_factor import OneFactorRows
 from mvnorth._cpu import structured as cpu
 from mvnorth._cuda import groups, structured
-from mvnorth._methods.lattice_rule import Points, log_sum
+from mvnorth._methods.lattice_rule import log_sum
 from mvnorth._methods.structured import System
-from mvnorth._problem import OneFactorProblems
+from mvnorth._points import Points
+from mvnorth._problem import Problems
 
 
 def lattice(d, total, parts=1, replicates=2, first=1, stride=2):
@@ -32,7 +34,7 @@ def boxes(size, d, seed=0):
     lower = np.where(rng.random((size, d)) < 0.5, upper - rng.exponential(2.0, (size, d)), -np.inf)
     upper[rng.random((size, d)) < 0.2] = np.inf
     c, v = rng.uniform(0.3, 2.0, (size, d)), rng.normal(0.0, 1.0, (size, d))
-    return OneFactorProblems(lower, upper, c, v, np.zeros(size))
+    return Problems(lower, upper, OneFactorRows(c, v), np.zeros(size))
 
 
 def in_storage(arguments, dtype):
@@ -94,7 +96,7 @@ def test_special_rows(queue):
     lower[4, 2] = upper[4, 2]  # nothing between
     lower[5] = upper[5] - 5e-4  # narrow
     c, v = np.ones((1, d)), np.linspace(0.0, 1.0, d)[None]
-    system = System.of(OneFactorProblems(lower, upper, c, v, np.zeros(6)))
+    system = System.of(Problems(lower, upper, OneFactorRows(c, v), np.zeros(6)))
     # Limits of -60 less what was drawn: rounding of a limit is multiplied by it.
     found = check(queue, system.kernel_arguments, np.arange(6), lattice(d, 8), atol=1e-11)
     assert found[0].tolist() == [[[np.log(8.0), 0.0]]] * 2
@@ -106,7 +108,7 @@ def test_mantissas_are_kept_from_underflow(queue):
     """Each is about 4e-7."""
     d = 50
     lower, upper = np.full((1, d), -np.inf), np.full((1, d), -1e6)
-    problems = OneFactorProblems(lower, upper, np.ones((1, d)), np.zeros((1, d)), np.zeros(1))
+    problems = Problems(lower, upper, OneFactorRows(np.ones((1, d)), np.zeros((1, d))), np.zeros(1))
     arguments = System.of(problems).kernel_arguments
     found = check(queue, arguments, np.array([0]), lattice(d, 1, replicates=1))
     assert np.isfinite(found).all()

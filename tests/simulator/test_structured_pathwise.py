@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from mvnorth import qmc
+from mvnorth._covariance.one_factor import OneFactorRows
 from mvnorth._cpu import structured_pathwise as cpu
 from mvnorth._cuda import groups, structured_pathwise
-from mvnorth._derivatives.lattice_means import Sums
 from mvnorth._linalg.one_factor import running_sums
-from mvnorth._methods.lattice_rule import Points
+from mvnorth._methods.lattice_means import Sums
 from mvnorth._methods.structured import System
-from mvnorth._problem import OneFactorProblems
+from mvnorth._points import Points
+from mvnorth._problem import Problems
 
 
 def lattice(d, total, parts=1, replicates=2, first=1, stride=2):
@@ -32,7 +33,7 @@ def lattice(d, total, parts=1, replicates=2, first=1, stride=2):
 def arguments_of(upper, c, v):
     """What both twins take; infinite limits come last."""
     lower = np.full(upper.shape, -np.inf)
-    system = System.of(OneFactorProblems(lower, upper, c, v, np.zeros(len(upper))))
+    system = System.of(Problems(lower, upper, OneFactorRows(c, v), np.zeros(len(upper))))
     c, v = system.c, system.v
     s, before = running_sums(c, v)
     root = np.sqrt(c) * np.sqrt(s) * np.sqrt(before)

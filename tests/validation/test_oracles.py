@@ -3,10 +3,10 @@
 import math
 
 import mpmath
-import naive
 import numpy as np
 import pytest
 from scipy import special
+from support import naive
 
 import mvnorth
 from validation.oracles import exact, r_mvtnorm, scipy_mvn

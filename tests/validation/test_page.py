@@ -4,8 +4,8 @@ import csv
 import json
 import re
 
-import browser
 import pytest
+from support import browser
 
 from validation.page import Check, NotRun, Picture, Section, Table, Text, axes
 from validation.page.files import write

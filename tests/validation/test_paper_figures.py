@@ -35,6 +35,15 @@ FIGURES = (
 )
 
 
+TRAINED = (toy_example, sigma_in_training)  # networks, for many seconds
+
+
+def figure_id(figure):
+    """Return a figure as a parameter of a test."""
+    marks = pytest.mark.slow if figure in TRAINED else ()
+    return pytest.param(figure, id=figure.__name__.split(".")[-1], marks=marks)
+
+
 def performed(figure, scale="small", only=lambda task: True):
     outcomes = {task.name: task.perform() for task in figure.tasks(scale) if only(task)}
     assert [each.failure for each in outcomes.values() if each.failure] == []
@@ -47,7 +56,7 @@ def flagged(section):
     return [part.claim for part in parts if not part.holds]
 
 
-@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.__name__.split(".")[-1])
+@pytest.mark.parametrize("figure", [*map(figure_id, FIGURES)])
 def test_at_small_scale_nothing_is_flagged(figure):
     results = performed(figure)
     section = figure.section(results, "small")

@@ -3,9 +3,9 @@
 import dataclasses
 
 import mpmath
-import naive
 import numpy as np
 import pytest
+from support import naive
 
 from validation.oracles import exact
 from validation.oracles.one_dimension import markov_logprob, one_factor_logprob

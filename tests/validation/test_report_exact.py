@@ -1,5 +1,5 @@
 import pytest
-from broken import flags
+from support.broken import flags
 
 from validation.page import Check, Picture, Table
 from validation.reports import exact

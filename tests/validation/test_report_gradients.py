@@ -9,9 +9,9 @@ import sys
 
 import numpy as np
 import pytest
-from broken import PACKAGES, ROOT
+from support.broken import PACKAGES, ROOT
 
-from mvnorth._derivatives import pathwise
+from mvnorth._methods import pathwise
 from validation.page import Check, Picture, Table
 from validation.reports import gradients
 from validation.reports.gradients import pictures, samples, tables, ways

@@ -34,8 +34,8 @@ def test_all_checks_hold_and_all_is_there():
 
 
 def test_a_claimed_error_that_is_too_small_is_seen(monkeypatch):
-    real = lattice_rule.spread_bound
-    monkeypatch.setattr(lattice_rule, "spread_bound", lambda *given: 0.05 * real(*given))
+    real = lattice_rule.student_quantile
+    monkeypatch.setattr(lattice_rule, "student_quantile", lambda count: 0.05 * real(count))
     found = _flagged(_section())
     for method in ("genz", "tilting"):
         assert any(claim.startswith(f"`{method}`:") for claim in found)

@@ -1,6 +1,8 @@
 """The command line, from a recipe to predictions and files for other programs."""
 
+import copy
 import json
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +12,11 @@ from PIL import Image
 
 from exact_torch import data
 from exact_torch.cli import main
-from exact_torch.train import Config, RunError, train
+from exact_torch.train import Config, RunError, checkpoint
+from exact_torch.train.folder_lock import hold_folder
+from exact_torch.train.network import network_of
+from exact_torch.train.onnx_file import onnx_bytes
+from exact_torch.train.record import Folder
 from exact_torch.train.trained import Trained, export
 
 RECIPE = """
@@ -174,6 +180,19 @@ def test_search(tmp_path, capsys):
         (["train", "digits", "--set", "loss_options.speed=1"], 2, "no option 'speed'"),
         (["train", "digits", "--set", "model=small"], 2, "no model is called"),
         (["train", "digits", "--set", "device=cuda"], 1, "no GPU"),
+        (["train", "digits", "--set", "loss_options.sigma=NaN"], 2, "loss_options.sigma must be"),
+        (["train", "digits", "--set", "loss_options.sigma=[1]"], 2, "must be a number, [start, "),
+        (["train", "digits", "--set", "loss_options.sigma=1e50"], 2, "range of torch.float32"),
+        (["train", "digits", "--set", "loss_options.weight=3"], 2, "weight must be a list"),
+        (["train", "digits", "--set", "loss_options.normalize=5"], 2, "normalize must be True"),
+        (["train", "digits", "--set", "data_options.folder=x"], 2, "use --data-dir"),
+        (["train", "digits", "--set", "data_options.fetch=1"], 2, "digits has no option fetch"),
+        (["train", "digits", "--set", "model_options.head=1"], 2, "use the setting head"),
+        (["train", "digits", "--set", "model_options.width=0"], 2, "width must be at least 1"),
+        (["train", "digits", "--set", "schedule_options.epochs=1"], 2, "use the setting epochs"),
+        (["train", "digits", "--set", "workers=100000"], 2, "workers must be at most"),
+        (["train", "digits", "--set", "lr=1e50"], 2, "lr must be"),
+        (["train", "--config", "[]"], 2, "must be a mapping of settings, got []"),
         (["compare", "nowhere"], 1, "holds a run"),
         (["predict", "nowhere", "x.png"], 1, "holds no run"),
         (["export", "nowhere", "x.pt"], 1, "holds no run"),
@@ -193,6 +212,8 @@ def test_what_makes_no_sense_is_told(arguments, code, message, tmp_path, monkeyp
     [
         (["train", "digits", "--seeds", "-1"], "--seeds: must be a whole number of at least 1"),
         (["train", "digits", "--threads", "0"], "--threads: must be"),
+        (["train", "digits", "--threads", "100000"], "--threads: must be at most"),
+        (["search", "digits", "--threads", "100000"], "--threads: must be at most"),
         (["search", "digits", "--trials", "0"], "--trials: must be"),
         (["train", "--config", "{"], "--config: must be JSON"),
     ],
@@ -203,30 +224,127 @@ def test_counts_are_counts_and_configs_are_json(arguments, message, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_enlarged_images_in_onnx_and_shrunk_ones_that_onnx_does_not_have(tmp_path, capfd):
+@pytest.mark.parametrize(
+    ("settings", "shape"),
+    [
+        ({"image_size": 12}, (1, 8, 8)),
+        ({"image_size": 5}, (1, 8, 8)),  # shrunk with antialiasing, which ONNX does not have
+        ({"model": "small_cnn", "model_options": {"width": 2}}, (1, 28, 28)),  # 7 x 7 to 2 x 2
+    ],
+    ids=["enlarged", "shrunk", "pooled"],
+)
+def test_onnx_of_images_that_change_their_size(settings, shape, tmp_path):
+    import onnx
     from onnx.reference import ReferenceEvaluator
 
-    config = Config(model="linear", loss="ce", epochs=1, epoch_steps=2, image_size=12)
-    train(config, tmp_path / "run", quiet=True, test=False)
-    trained = Trained(tmp_path / "run")
-    path = export(trained, tmp_path / "run.onnx", "onnx")
-    inputs = 255 * torch.rand(3, 1, 8, 8)
-    logits = ReferenceEvaluator(str(path)).run(None, {"inputs": inputs.numpy()})[0]
-    np.testing.assert_allclose(logits, trained.predict(inputs).scores, rtol=1e-4, atol=1e-4)
-    config = replace(config, image_size=4)
-    train(config, tmp_path / "small", quiet=True, test=False)
-    with pytest.raises(RunError, match="the other formats"):
-        export(Trained(tmp_path / "small"), path, "onnx")
-    capfd.readouterr()  # torch prints the graph
+    config = replace(Config(model="linear", loss="ce"), **settings)
+    statistics = torch.full((1, 1, 1), 128.0), torch.full((1, 1, 1), 64.0)
+    network = network_of(config, 10, shape, *statistics).eval()
+    content = onnx_bytes(copy.deepcopy(network), torch.zeros(2, *shape))
+    inputs = 255 * torch.rand(3, *shape)
+    evaluator = ReferenceEvaluator(onnx.load_from_string(content))
+    logits = evaluator.run(None, {"inputs": inputs.numpy()})[0]
+    expected = network(inputs).detach()
+    np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_what_onnx_does_not_have_is_named_without_the_graph(capfd):
+    class Scaled(torch.nn.Module):
+        def forward(self, inputs):
+            return torch.special.erfcx(inputs.flatten(1))
+
+    with pytest.raises(RunError, match=r"operation aten::special_erfcx.*torch\.export") as raised:
+        onnx_bytes(Scaled(), torch.zeros(2, 1, 4, 4))
+    assert "graph(" not in str(raised.value) + "".join(capfd.readouterr())
+
+
+def test_files_are_not_written_over_those_of_a_run(runs, tmp_path, capsys):
+    before = (runs / "ce" / "model.pt").read_bytes()
+    assert main(["export", str(runs / "ce"), str(runs / "ce" / "model.pt")]) == 1
+    assert "belongs to the run" in capsys.readouterr().err
+    picture = str(runs / "ce" / "curves.png")
+    assert main(["compare", str(runs), "--picture", picture]) == 1
+    assert "belongs to the run" in capsys.readouterr().err
+    assert (runs / "ce" / "model.pt").read_bytes() == before
+    with hold_folder(runs / "ce"):
+        assert main(["export", str(runs / "ce"), str(runs / "ce" / "network.pt2")]) == 1
+    assert "is writing into" in capsys.readouterr().err
+    assert not (runs / "ce" / "network.pt2").exists()
+
+
+def test_a_run_that_is_refused_leaves_the_other_as_it_is(tmp_path, capsys):
+    run = tmp_path / "run"
+    first = Folder(run, Config(model="linear"))
+    with first.locked():
+        before = (run / "config.json").read_bytes(), (run / "environment.json").read_bytes()
+        assert main(["train", "digits", "--out", str(run), "--set", "lr=0.5", "--quiet"]) == 1
+        assert "is writing into" in capsys.readouterr().err
+        after = (run / "config.json").read_bytes(), (run / "environment.json").read_bytes()
+        assert after == before
+
+
+def test_a_search_is_locked_and_does_not_go_into_a_run(runs, tmp_path, capsys):
+    recipe = tmp_path / "mine.py"
+    recipe.write_text(RECIPE)
+    command = ["search", f"{recipe}/ce", "--trials", "1", "--out"]
+    (tmp_path / "search").mkdir()
+    with hold_folder(tmp_path / "search"):
+        assert main([*command, str(tmp_path / "search")]) == 1
+    assert "is writing into" in capsys.readouterr().err
+    assert main([*command, str(runs / "ce")]) == 1
+    assert "holds a run" in capsys.readouterr().err
+    assert not (runs / "ce" / "trial-00").exists()
+
+
+def test_states_that_are_not_whole_are_told_and_can_be_made_again(tmp_path, capsys):
+    run = tmp_path / "run"
+    told = [f"--set={each}" for each in ("epochs=1", "epoch_steps=1", "model=linear")]
+    told += ["--set=model_options={}", "--quiet", "--no-test", "--out", str(run)]
+    assert main(["train", "digits", *told]) == 0
+    state = checkpoint.load(run / "checkpoint.pt")
+    del state["optimizer"]
+    checkpoint.save(run / "checkpoint.pt", state)
+    (run / "summary.json").unlink()
+    capsys.readouterr()
+    assert main(["train", "digits", *told]) == 1
+    printed = capsys.readouterr().err
+    assert "checkpoint.pt is damaged (it has no optimizer); delete it" in printed
+    state["optimizer"] = {}
+    checkpoint.save(run / "checkpoint.pt", state)
+    assert main(["train", "digits", *told]) == 1
+    assert "checkpoint.pt is damaged (" in capsys.readouterr().err
+    (run / "checkpoint.pt").unlink()  # as the message says
+    assert main(["train", "digits", *told]) == 0
+    checkpoint.save(run / "model.pt", {"network": {}})
+    assert main(["predict", str(run), "x.npy"]) == 1
+    assert "model.pt is damaged (it has no classes" in capsys.readouterr().err
+    (run / "model.pt").unlink()
+    (run / "summary.json").unlink()
+    assert main(["train", "digits", *told]) == 0
+    lines = (run / "metrics.jsonl").read_text()
+    (run / "metrics.jsonl").write_text(lines + '{"epo')
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert main(["compare", str(run), "--picture", str(tmp_path / "x.png")]) == 0
+    assert capsys.readouterr().err.startswith("exact-torch: the last line of ")
 
 
 def test_inputs_that_do_not_fit(runs, tmp_path, capsys):
     np.save(tmp_path / "wide.npy", np.zeros((2, 9, 9)))
+    np.save(tmp_path / "nan.npy", np.full((2, 8, 8), np.nan))
+    (tmp_path / "none.npy").touch()
+    (tmp_path / "zip.npy").write_bytes(b"PK\x03\x04")
+    with open(tmp_path / "several.npy", "wb") as file:
+        np.savez(file, a=np.zeros((2, 8, 8)))
     np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
     (tmp_path / "text.png").write_text("no image")
     (tmp_path / "empty").mkdir()
     for name, message in (
         ("wide.npy", r"must be (N, 1, 8, 8)"),
+        ("nan.npy", "nan.npy must hold finite numbers"),
+        ("none.npy", "none.npy is not an array"),
+        ("zip.npy", "zip.npy is not an array"),
+        ("several.npy", "several.npy holds several arrays"),
         ("objects.npy", "not an array"),
         ("text.png", "not an image"),
         ("gone.png", "no file"),

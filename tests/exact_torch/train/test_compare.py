@@ -12,15 +12,18 @@ from exact_torch.train.record import Folder
 
 def run(path, accuracy, **settings):
     folder = Folder(path, Config(**settings))
-    folder.add_metrics({"epoch": 1, "train": {"accuracy": accuracy}, "validation": None, "lr": 1.0})
-    folder.save_summary({"test_accuracy": accuracy, "seconds": 2.0})
+    measured = {"epoch": 1, "train": {"accuracy": accuracy}, "validation": None, "lr": 1.0}
+    with folder.locked():
+        folder.add_metrics(measured)
+        folder.save_summary({"test_accuracy": accuracy, "seconds": 2.0})
 
 
 def test_groups_are_of_settings_and_means_of_seeds(tmp_path):
     for seed, accuracy in enumerate((0.90, 0.92, 0.97)):
         run(tmp_path / f"ce-{seed}", accuracy, loss="ce", seed=seed)
     run(tmp_path / "deep" / "exact", 0.95, loss="exact", loss_options={"margin": 1.0})
-    Folder(tmp_path / "unfinished", Config(loss="hinge"))
+    with Folder(tmp_path / "unfinished", Config(loss="hinge")).locked():
+        pass
     groups, unfinished = compare([tmp_path])
     assert unfinished == [tmp_path / "unfinished"]
     assert [group.name for group in groups] == ["loss=exact", "loss=ce"]
@@ -49,10 +52,11 @@ def test_folders_without_runs(tmp_path):
 
 
 def test_old_configs_with_fields_no_longer_known(tmp_path):
-    Folder(tmp_path / "run", Config())
+    with Folder(tmp_path / "run", Config()).locked():
+        pass
     known = tmp_path / "run" / "config.json"
     known.write_text(json.dumps(dataclasses.asdict(Config()) | {"speed": 3}))
-    with pytest.raises(ValueError, match="'speed'"):
+    with pytest.raises(RunError, match=r"config\.json: no setting is called 'speed'"):
         compare([tmp_path])
 
 

@@ -10,10 +10,21 @@ from pathlib import Path
 import pytest
 import torch
 
-from exact_torch.train import Config, RunError, checkpoint
-from exact_torch.train.record import Folder, environment
+from exact_torch.train import Config, RunError, RunWarning, checkpoint
+from exact_torch.train.compare import compare
+from exact_torch.train.folder_lock import hold_run_of
+from exact_torch.train.record import FILES, Folder, environment
 
 ROOT = Path(__file__).parents[3]
+
+
+def measured(epoch):
+    return {"epoch": epoch, "train": {"loss": 1.0}, "validation": None, "lr": 0.1}
+
+
+def contents(path):
+    """All files but the lock: a process that closes it loses it."""
+    return {file.name: file.read_bytes() for file in path.iterdir() if file.name != "lock"}
 
 
 def test_states_round_trip(tmp_path):
@@ -53,31 +64,37 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
 
 def test_a_full_disk_is_told_with_what_is_left(tmp_path, monkeypatch):
     folder = Folder(tmp_path / "run", Config())
-    folder.save("checkpoint.pt", {"step": 1})
-    monkeypatch.setattr(os, "fsync", lambda descriptor: (_ for _ in ()).throw(OSError(28, "full")))
-    with pytest.raises(RunError, match=r"full.*last good checkpoint is .*checkpoint\.pt"):
-        folder.save("checkpoint.pt", {"step": 2})
+    with folder.locked():
+        folder.save("checkpoint.pt", {"step": 1})
+        full = OSError(28, "full")
+        monkeypatch.setattr(os, "fsync", lambda descriptor: (_ for _ in ()).throw(full))
+        with pytest.raises(RunError, match=r"full.*last good checkpoint is .*checkpoint\.pt"):
+            folder.save("checkpoint.pt", {"step": 2})
     assert folder.load("checkpoint.pt") == {"step": 1}
 
 
 @pytest.mark.parametrize("keep", [0, 10, 500])
 def test_a_damaged_checkpoint_is_named_and_not_loaded(tmp_path, keep):
     folder = Folder(tmp_path / "run", Config())
-    folder.save("checkpoint.pt", {"weights": torch.zeros(1000)})
+    with folder.locked():
+        folder.save("checkpoint.pt", {"weights": torch.zeros(1000)})
     path = folder / "checkpoint.pt"
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(RunError, match=r"checkpoint\.pt is damaged"):
         folder.load("checkpoint.pt")
 
 
-def test_a_half_written_file_is_never_looked_at(tmp_path):
+def test_a_half_written_file_is_ignored(tmp_path):
     folder = Folder(tmp_path / "run", Config())
+    folder.path.mkdir()
     (folder / "checkpoint.pt.part").write_bytes(b"half")
     assert folder.load("checkpoint.pt") is None
 
 
 def test_folders_are_of_one_config(tmp_path):
-    Folder(tmp_path / "run", Config(lr=0.1)).save("checkpoint.pt", {})
+    folder = Folder(tmp_path / "run", Config(lr=0.1))
+    with folder.locked():
+        folder.save("checkpoint.pt", {})
     Folder(tmp_path / "run", Config(lr=0.1))
     with pytest.raises(RunError, match=r"lr=0\.2 \(was 0\.1\)"):
         Folder(tmp_path / "run", Config(lr=0.2))
@@ -90,15 +107,20 @@ def test_folders_are_of_one_config(tmp_path):
 def test_a_run_that_was_killed_before_it_began(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.json.part").write_text("{")
-    Folder(tmp_path / "run", Config())
+    folder = Folder(tmp_path / "run", Config())
+    with folder.locked():
+        pass
     (tmp_path / "run" / "environment.json").unlink()
-    Folder(tmp_path / "run", Config())
+    with folder.locked():
+        pass
     assert (tmp_path / "run" / "environment.json").exists()
 
 
 def test_a_run_that_never_began_takes_other_settings(tmp_path):
-    Folder(tmp_path / "run", Config(model="resnt18"))  # and the next thing is an error
-    Folder(tmp_path / "run", Config(model="resnet18"))
+    with Folder(tmp_path / "run", Config(model="resnt18")).locked():
+        pass  # and the next thing is an error
+    with Folder(tmp_path / "run", Config(model="resnet18")).locked():
+        pass
     assert '"resnet18"' in (tmp_path / "run" / "config.json").read_text()
     (tmp_path / "run" / "weights.bin").touch()  # not ours
     with pytest.raises(RunError, match="other files"):
@@ -107,7 +129,7 @@ def test_a_run_that_never_began_takes_other_settings(tmp_path):
 
 def test_numbers_that_json_does_not_have_are_not_written(tmp_path):
     folder = Folder(tmp_path / "run", Config())
-    with pytest.raises(ValueError, match="JSON"):
+    with folder.locked(), pytest.raises(ValueError, match="JSON"):
         folder.add_metrics({"epoch": 1, "loss": float("nan")})
 
 
@@ -122,12 +144,13 @@ def test_the_commit_is_of_this_source(tmp_path, monkeypatch):
 
 def test_measurements_after_a_checkpoint_are_forgotten(tmp_path):
     folder = Folder(tmp_path / "run", Config())
-    for epoch in (1, 2, 3):
-        folder.add_metrics({"epoch": epoch})
-    with open(folder / "metrics.jsonl", "a") as file:
-        file.write('{"epoch": 4, "tr')  # killed while writing
-    folder.keep_metrics(2)
-    assert folder.metrics() == [{"epoch": 1}, {"epoch": 2}]
+    with folder.locked():
+        for epoch in (1, 2, 3):
+            folder.add_metrics(measured(epoch))
+        with open(folder / "metrics.jsonl", "a") as file:
+            file.write('{"epoch": 4, "tr')  # killed while writing
+        folder.keep_metrics(2)
+    assert folder.metrics() == [measured(1), measured(2)]
 
 
 def test_a_process_that_does_not_write_does_not(tmp_path):
@@ -138,21 +161,148 @@ def test_a_process_that_does_not_write_does_not(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_one_process_at_a_time(tmp_path):
+ATTEMPT = """
+import sys
+from pathlib import Path
+from exact_torch.train import Config, RunError
+from exact_torch.train.record import Folder
+try:
+    with Folder(Path(sys.argv[1]), Config(lr=0.5)).locked():
+        pass
+except RunError as error:
+    sys.exit(str(error))
+"""
+
+
+def test_one_process_at_a_time_and_a_refused_one_changes_nothing(tmp_path):
+    command = [sys.executable, "-c", ATTEMPT, str(tmp_path / "run")]
     folder = Folder(tmp_path / "run", Config())
-    code = (
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from exact_torch.train import Config, RunError\n"
-        "from exact_torch.train.record import Folder\n"
-        "try:\n"
-        f"    with Folder(Path({str(tmp_path / 'run')!r}), Config()).locked():\n"
-        "        pass\n"
-        "except RunError as error:\n"
-        "    sys.exit(str(error))\n"
-    )
-    command = [sys.executable, "-c", code]
     with folder.locked():
+        before = contents(folder.path)
+        assert '"lr": 0.1' in before["config.json"].decode()
         refused = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert contents(folder.path) == before
     assert "another process is training" in refused.stderr
     assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+    assert '"lr": 0.5' in (folder / "config.json").read_text()  # nothing was to be lost
+
+
+def test_another_thread_is_refused_too(tmp_path):
+    with Folder(tmp_path / "run", Config()).locked():
+        before = contents(tmp_path / "run")
+        with (
+            pytest.raises(RunError, match="another thread"),
+            Folder(tmp_path / "run", Config(lr=0.5)).locked(),
+        ):
+            pass
+        assert contents(tmp_path / "run") == before
+    with Folder(tmp_path / "run", Config(lr=0.5)).locked():
+        pass
+
+
+def test_nothing_is_written_without_the_lock(tmp_path):
+    folder = Folder(tmp_path / "run", Config())
+    assert not (tmp_path / "run").exists()
+    for write in (
+        lambda: folder.save("checkpoint.pt", {}),
+        lambda: folder.save_summary({}),
+        lambda: folder.add_metrics(measured(1)),
+        lambda: folder.keep_metrics(0),
+    ):
+        with pytest.raises(RuntimeError, match="must be locked"):
+            write()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_began_since_is_noticed_under_the_lock(tmp_path):
+    late = Folder(tmp_path / "run", Config(lr=0.5))
+    first = Folder(tmp_path / "run", Config())
+    with first.locked():
+        first.save("checkpoint.pt", {})
+    with pytest.raises(RunError, match=r"lr=0\.5 \(was 0\.1\)"), late.locked():
+        pass
+
+
+def test_files_for_other_programs_take_the_lock_of_the_run_they_are_put_into(tmp_path):
+    folder = Folder(tmp_path / "run", Config())
+    with folder.locked():
+        with pytest.raises(RunError, match="writing into"), hold_run_of(folder / "a.onnx", FILES):
+            pass
+        with hold_run_of(tmp_path / "a.onnx", FILES):
+            pass
+    with hold_run_of(folder / "a.onnx", FILES):
+        pass
+    with pytest.raises(RunError, match="belongs to the run"), hold_run_of(folder / "lock", FILES):
+        pass
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"a": ', "\xff", "[" * 100_000])
+@pytest.mark.parametrize("name", ["config.json", "summary.json"])
+def test_damaged_text_files_are_named_with_a_remedy(name, text, tmp_path):
+    folder = Folder(tmp_path / "run", Config())
+    with folder.locked():
+        folder.save_summary({"seconds": 1.0, "test_accuracy": 0.5})
+    (folder / name).write_bytes(text.encode("latin-1"))
+    with pytest.raises(RunError, match=rf"run/{name}.*(put a copy|delete it)"):
+        Folder(tmp_path / "run", Config()).summary()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("config.json", '{"epochs": "x"}', "epochs must be"),
+        ("config.json", '{"epochs": 0}', "epochs must be"),
+        ("config.json", '{"loss_options": {"sigma": NaN}}', "loss_options.sigma"),
+        ("summary.json", "{}", "number 'seconds'"),
+        ("summary.json", '{"seconds": 1, "test_accuracy": "a"}', "number 'test_accuracy'"),
+    ],
+)
+def test_fields_that_make_no_sense_are_named_with_their_file(name, text, message, tmp_path):
+    with Folder(tmp_path / "run", Config()).locked():
+        pass
+    (tmp_path / "run" / name).write_text(text)
+    with pytest.raises(RunError, match=rf"run/{name}.*{message}"):
+        compare([tmp_path])
+
+
+def test_a_history_that_was_cut_off_keeps_its_whole_lines(tmp_path):
+    folder = Folder(tmp_path / "run", Config())
+    with folder.locked():
+        for epoch in (1, 2, 3):
+            folder.add_metrics(measured(epoch))
+    path = folder / "metrics.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])  # without its end of line the last line is still whole
+    assert [row["epoch"] for row in folder.metrics()] == [1, 2, 3]
+    path.write_bytes(whole[:-5])
+    with pytest.warns(RunWarning, match=r"last line of .*run/metrics\.jsonl was cut off"):
+        assert [row["epoch"] for row in folder.metrics()] == [1, 2]
+    with (
+        folder.locked(),
+        pytest.warns(RunWarning, match=r"no whole line for epoch 3; .* the 2 whole lines"),
+    ):
+        folder.keep_metrics(3)
+    assert [row["epoch"] for row in folder.metrics()] == [1, 2]
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "{}", '{"epoch": 2}', '{"epoch": 2, "lr": "x"}'])
+def test_a_line_of_the_history_that_makes_no_sense_is_named(line, tmp_path):
+    folder = Folder(tmp_path / "run", Config())
+    with folder.locked():
+        folder.add_metrics(measured(1))
+        with open(folder / "metrics.jsonl", "a") as file:
+            file.write(line + "\n")
+        folder.add_metrics(measured(3))
+    with pytest.raises(RunError, match=r"line 2 of .*run/metrics\.jsonl .*delete that line"):
+        folder.metrics()
+
+
+def test_states_of_another_kind_are_told(tmp_path):
+    folder = Folder(tmp_path / "run", Config())
+    with folder.locked():
+        folder.save("checkpoint.pt", [1])
+        folder.save("model.pt", {"network": {}})
+    with pytest.raises(RunError, match=r"checkpoint\.pt is damaged .*a list.*begin again"):
+        folder.load("checkpoint.pt")
+    with pytest.raises(RunError, match=r"model\.pt is damaged .*has no classes.*summary\.json"):
+        folder.load("model.pt", needs=("network", "classes"))

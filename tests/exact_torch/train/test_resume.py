@@ -73,10 +73,11 @@ def undisturbed(tmp_path_factory):
     return out
 
 
-def test_killed_at_any_moment(tmp_path, undisturbed):
+@pytest.mark.parametrize("moments", [(0.6,), pytest.param((0.1, 0.6), marks=pytest.mark.slow)])
+def test_killed_at_any_moment(tmp_path, undisturbed, moments):
     out = tmp_path / "run"
     kills = 0
-    for moment in (0.1, 0.6):  # seconds after the first sign of life
+    for moment in moments:  # seconds after the first sign of life
         before = (out / "metrics.jsonl").stat().st_mtime_ns if out.exists() else 0
         process = subprocess.Popen(
             command(out),
@@ -104,6 +105,7 @@ def test_killed_at_any_moment(tmp_path, undisturbed):
     assert measured(out) == measured(undisturbed)
 
 
+@pytest.mark.slow
 def test_two_processes_train_as_one(tmp_path, undisturbed):
     out = tmp_path / "run"
     run(out, launcher=TWO)
@@ -173,6 +175,7 @@ def test_restarts_that_might_hang_are_refused(tmp_path):
     assert "needs TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_batch_that_cannot_be_shared(tmp_path):
     done = tried(tmp_path / "run", CONFIG | {"batch_size": 63}, TWO)
     assert done.returncode != 0

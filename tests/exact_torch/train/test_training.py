@@ -77,7 +77,8 @@ def test_a_state_is_all_there_is_to_know(settings, digits, tmp_path):
     whole = trained(config, digits)
     half = trained(config, digits, steps=7)
     folder = Folder(tmp_path / "run", config)
-    folder.save("checkpoint.pt", half.state())
+    with folder.locked():
+        folder.save("checkpoint.pt", half.state())
     other = Training(config, digits, torch.device("cpu"), Processes())
     assert not torch.equal(weights(other), weights(half))
     other.load_state(folder.load("checkpoint.pt"))
@@ -207,7 +208,8 @@ def test_weights_that_are_not_finite_are_not_judged(tmp_path):
 def test_weights_that_are_not_finite_never_reach_a_checkpoint(tmp_path, digits):
     folder = Folder(tmp_path / "run", QUICK)
     training = Training(QUICK, digits, torch.device("cpu"), Processes())
-    _run(training, folder, quiet=True)
+    with folder.locked():
+        _run(training, folder, quiet=True)
     with torch.no_grad():
         next(training.network.parameters())[0, 0] = torch.nan
     with pytest.raises(ArithmeticError, match="not finite"):

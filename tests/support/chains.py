@@ -39,8 +39,8 @@ def extended_logprob(lower, upper, rho):
         before, value = np.ones_like(t), t.copy()
         for k in range(2, 21):
             before, value = value, ((2 * k - 1) * t * value - (k - 1) * before) / k
-        slope = 20 * (t * value - before) / (t * t - 1)
-        t, w = t - value / slope, 2 / ((1 - t * t) * slope * slope)
+        change = 20 * (t * value - before) / (t * t - 1)
+        t, w = t - value / change, 2 / ((1 - t * t) * change * change)
     x = log_f = None
     for k in range(d):
         reach = 12.0
@@ -116,7 +116,7 @@ def log_density(lower, upper, cov, given, log_prob):
     return total + log_prob(low, high, cov[np.ix_(rest, rest)] / np.outer(deviation, deviation))
 
 
-def slopes(lower, upper, cov, log_prob):
+def derivatives_by_densities(lower, upper, cov, log_prob):
     """Derivatives of log P in lower, upper, mean, cov from densities; sizes of what they sum."""
     d = len(lower)
     limits, signs = np.array([lower, upper]), (1, -1)

@@ -6,7 +6,8 @@ from mvnorth import qmc
 from mvnorth._cpu.genz import PANEL, genz_sums
 from mvnorth._cpu.pathwise import pathwise_sums
 from mvnorth._linalg.product import padded
-from mvnorth._methods.lattice_rule import Points, log_sum
+from mvnorth._methods.lattice_rule import log_sum
+from mvnorth._points import Points
 
 
 def system(d, kind, size=2, seed=0):

@@ -1,0 +1,1 @@
+"""What tests share: problems, slow but obvious references, browsers and broken copies."""
