@@ -13,6 +13,7 @@ from mpmath import mpf
 from numba import njit
 from support.boxes import boxes, within
 
+from mvnorth._compile import for_python
 from mvnorth._methods import closed_form
 from mvnorth._precompute import quadrature
 from mvnorth._scalar.bivariate import (
@@ -509,7 +510,7 @@ def _tent(p, t):
     return np.exp(x - k * np.log(2.0)), k, 3e-16 * (1.0 + abs(x) + slope * (abs(t) + abs(kink)))
 
 
-_integrate_tent = log_concave_integrator(_tent)
+_integrate_tent = for_python(log_concave_integrator(_tent))
 
 
 def test_integrator_is_honest_about_kinks_and_walls():

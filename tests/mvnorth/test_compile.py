@@ -54,6 +54,13 @@ def load(tmp_path, monkeypatch):
     return load
 
 
+def test_python_calls_what_is_a_part_of_kernels_by_for_python(load):
+    double = load().double
+    with pytest.raises(TypeError, match=r"for_python\(double\)"):
+        double(1.0)
+    assert _compile.for_python(double)(1.0) == 2.0
+
+
 def cached_files(folder):
     return sorted(path for path in folder.rglob("*") if path.suffix in (".nbi", ".nbc"))
 

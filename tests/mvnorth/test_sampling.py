@@ -8,6 +8,7 @@ from scipy.special import ndtr
 
 import mvnorth
 from mvnorth import OneFactor, sample_box, sample_orthant
+from mvnorth._compile import for_python
 from mvnorth._cpu.factor_draws import KNOTS, _log_density, set_knots
 from mvnorth._methods import rejection
 
@@ -199,6 +200,7 @@ def test_no_weight_exceeds_its_bound(monkeypatch):
 
 @pytest.mark.parametrize("steep", [0.1, 1.0, 100.0, 1e8])
 def test_tangents_lie_above_the_density_of_the_factor(steep):
+    log_density = for_python(_log_density)
     rng = np.random.default_rng(4)
     for _ in range(20):
         d = int(rng.integers(1, 12))
@@ -212,7 +214,7 @@ def test_tangents_lie_above_the_density_of_the_factor(steep):
         assert np.isfinite(log_bound)
         seen = 0
         for z in rng.uniform(where[0], where[-1], size=200):
-            density = _log_density(lower, upper, scale, v, z)[0]
+            density = log_density(lower, upper, scale, v, z)[0]
             k = np.searchsorted(pieces[1, : count - 1], z)  # the piece that draws use
             if density > top - 50.0:
                 seen += 1

@@ -17,19 +17,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import mvnorth
-from mvnorth._compile import FAST, scalar
+from mvnorth._compile import FAST, kernel
 from mvnorth._cpu.genz import BLOCK, PANEL, TILE, _subtract_tiles
 from mvnorth._scalar.normal import ndtr_parts, quantile_central, quantile_w
 
 
-@scalar(FAST)
+@kernel(FAST)
 def _phi(x, f, k, repeats):
     for _ in range(repeats):
         for i in range(x.size):
             f[i], k[i] = ndtr_parts(x[i])
 
 
-@scalar(FAST)
+@kernel(FAST)
 def _quantile(p, k, y, repeats):
     for _ in range(repeats):
         for i in range(p.size):
@@ -37,7 +37,7 @@ def _quantile(p, k, y, repeats):
             y[i] = quantile_central(q, w)
 
 
-@scalar(FAST)
+@kernel(FAST)
 def _multiply_add(acc, T, y, repeats):
     for _ in range(repeats):
         _subtract_tiles(acc, T, 0, 0, TILE, y, 0, 24)
