@@ -258,7 +258,7 @@ def bound_rounding(T, best_e, best_W, norm, z, singular, y, r):
     ``evaluate`` takes entries of S for products of norms; T says how small their terms are.
     """
     mean_path(T, best_e, y, r)
-    lost = of_covariance(T, norm, z, best_e, y, best_W, best_W, singular, r, False)
+    lost, _ = of_covariance(T, norm, z, best_e, y, best_W, best_W, singular, r)
     leverage, terms = 0.0, 0.0
     for k in range(r):
         y[k] = abs(best_e[k])
@@ -295,12 +295,11 @@ def rounding_error(
             q[i] = scale[i] * e[i]
             drawn[i] = e[i]
         mean_path(T, q, y, r)
-        of_problem = of_covariance(T, norm, z, q, y, W, faces, singular, r, True)
     else:
         for i in range(r):
             drawn[i] = y[i]
         solve_transposed(T, y, q, r)
-        of_problem = of_covariance(T, norm, z, q, y, own, faces, singular, r, True)
+    _, of_problem = of_covariance(T, norm, z, q, y, W if settled else own, faces, singular, r)
     of_problem += ties
     return of_problem if of_problem >= 0.0 else np.inf  # NaN: numbers too large for this
 
@@ -366,8 +365,8 @@ def tilt_dense(
             J[i, j] = 0.0
     for b in range(begin, end):
         r, high, own = rank[b], upper[b], attached[b]
-        low = row_or_none(lower, b)
-        square_first(T[b], ones, S, r, blocked)
+        low, factor = row_or_none(lower, b), T[b]
+        square_first(factor, ones, S, r, blocked)
         first_order(tau, J, scale, r)
         bound, gap[b] = saddle_point(
             S, None, None, scale, low, high, s, e, W, work, matrix, blocked, r
@@ -378,18 +377,18 @@ def tilt_dense(
                 e[i] = 0.0
         for i in range(d):
             first[i], first_s[i], first_W[i] = e[i], s[i], W[i]
-        row_norms(T[b], norm, r)
-        inverse_row_sums(T[b], norm, G, z, r)
-        lost = bound_rounding(T[b], work[3], work[4], norm, z, singular, work[0], r)
+        row_norms(factor, norm, r)
+        inverse_row_sums(factor, norm, G, z, r)
+        lost = bound_rounding(factor, work[3], work[4], norm, z, singular, work[0], r)
         log_bound[b] = bound + lost if bound + lost < 0.0 else 0.0
         for _ in range(rounds if gap[b] < np.inf and bound < ENOUGH else 0):
-            new_factor(T[b], J, scale, own, G, blocked, r, 0, items)
+            new_factor(factor, J, scale, own, G, blocked, r, 0, items)
             choose_curvatures(G, scale, low, high, s, e, W, tau, work, r)
-            reverse(T[b], tau, G, root, r)
+            reverse(factor, tau, G, root, r)
             square_first(G, root, matrix, r, blocked)
             add_one(matrix, side)
             cholesky_in_place(matrix, r, blocked)
-            change = look_ahead(T[b], tau, matrix, J, scale, s, r)
+            change = look_ahead(factor, tau, matrix, J, scale, s, r)
             _, _, far = settle(
                 S, None, None, scale, low, high, s, e, W, work, matrix, blocked,
                 np.int64(PATH_STEPS), -1.0, np.int64(1), -np.inf, r,
@@ -401,15 +400,15 @@ def tilt_dense(
                 break
             if change < SETTLED:
                 break
-        new_factor(T[b], J, scale, own, G, blocked, d, 0, items)
+        new_factor(factor, J, scale, own, G, blocked, d, 0, items)
         of_problem[b] = rounding_error(
-            T[b], scale, s, e, gap[b] < np.inf, singular, low, high, own, norm, z, first_W, work,
+            factor, scale, s, e, gap[b] < np.inf, singular, low, high, own, norm, z, first_W, work,
             drawn, d, r,
         )  # fmt: skip
         log_scale[b], size = place(
-            T[b], G, scale, tau, own, e, low, high, slope[b], curve[b], stretch[b], shift[b], work,
-            d, r,
+            factor, G, scale, tau, own, e, low, high, slope[b], curve[b], stretch[b], shift[b],
+            work, d, r,
         )  # fmt: skip
         lost = of_limits(G, low, high, shift[b], drawn, r)
         rounding[b] = 4.0 * _EPS * size + lost
-        copy_factor(G, own, T[b], d)
+        copy_factor(G, own, factor, d)

@@ -221,19 +221,6 @@ def finish_block(work):
     renormalise(work[0], work[1])
 
 
-@inner(FAST)
-def _weigh_block(
-    T, lower, upper, rank, attached, slope, curve, z, shift, first, stride, work, sums, y
-):
-    """Weights of one block of samples, left in work[0] (mantissa) and work[1] (power of two)."""
-    start_block(work)
-    tied = rank
-    for i in range(rank):
-        lattice(work[2], z[i], shift[i], first, stride)
-        tied = draw_variable(T, lower, upper, rank, attached, slope, curve, i, tied, work, sums, y)
-    finish_block(work)
-
-
 @kernel(FAST)
 def genz_sums(
     T, lower, upper, rank, attached, slope, curve, rows, z, shifts, start, stride, points, out,
@@ -271,15 +258,19 @@ def genz_sums(
         part = item % parts
         shift = shifts[(item // parts) % replicates]
         b = rows[item // (parts * replicates)]
-        low = row_or_none(lower, b)
+        low, factor, high, r, own = row_or_none(lower, b), T[b], upper[b], rank[b], attached[b]
         total = largest = 0.0  # times 2**top
         top = -np.inf
         for s in range(0, points, BLOCK):
             first = start[part] + s * stride
-            _weigh_block(
-                T[b], low, upper[b], rank[b], attached[b], slope[b], curve[b], z, shift, first,
-                stride, work, sums, y,
-            )  # fmt: skip
+            tied = r
+            start_block(work)
+            for i in range(r):
+                lattice(work[2], z[i], shift[i], first, stride)
+                tied = draw_variable(
+                    factor, low, high, r, own, slope[b], curve[b], i, tied, work, sums, y
+                )
+            finish_block(work)
             size = BLOCK if points - s > BLOCK else points - s
             total, largest, top = add_weights(work[0], work[1], size, total, largest, top)
         store_logs(out[item], total, largest, top)

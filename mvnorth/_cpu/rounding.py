@@ -159,12 +159,13 @@ def mean_path(T, q, y, r):
 
 
 @inner()
-def of_covariance(T, norm, z, q, y, W, faces, singular, r, capped):
-    """Bound on the change of log P that the rounding of the covariance and its factor makes.
+def of_covariance(T, norm, z, q, y, W, faces, singular, r):
+    """Two bounds on the change of log P that the rounding of the covariance and its factor makes.
+
+    The first one is certain; the second one may be smaller, by the density at the faces.
 
     singular : see ``Problems``; its square is 8 d rounding units of a covariance, and nothing to
         speak of where a factor was given
-    capped : whether the density at the faces may bound the result: not for what is to be certain
     """
     half_eta = 0.25 * singular * singular / r
     leverage = squares = sums = distance = density = rows = 0.0
@@ -184,11 +185,9 @@ def of_covariance(T, norm, z, q, y, W, faces, singular, r, capped):
     root = math.sqrt(r)
     lost = half_eta * (leverage * leverage + squares)
     lost += ROWS * _EPS * (rows + root * sums)
-    if capped:
-        step = singular + ROWS * _EPS * root
-        most = step * (1.0 + distance) * density
-        lost = most if most < lost else lost
-    return lost
+    step = singular + ROWS * _EPS * root
+    most = step * (1.0 + distance) * density
+    return lost, (most if most < lost else lost)
 
 
 @inner()
@@ -239,6 +238,7 @@ def path_rounding(
         solve_transposed(T[b], y, q, r)
         row_norms(T[b], norm, r)
         inverse_row_sums(T[b], norm, inverse, z, r)
-        lost = ties + of_covariance(T[b], norm, z, q, y, W, faces, singular, r, True)
+        _, lost = of_covariance(T[b], norm, z, q, y, W, faces, singular, r)
+        lost += ties
         of_problem[b] = lost if lost >= 0.0 else np.inf  # NaN: numbers too large for this
         of_sampling[b] = of_limits(T[b], lower[b], upper[b], none, y, r)

@@ -90,7 +90,7 @@ def _reflect(A, i, left):
         A[i, j] = 0.0
 
 
-@kernel(SUMS)
+@inner(SUMS)
 def load(source, low, high, A, left):
     """Rows of unit norm and their limits; a lower limit alone is mirrored.  True if all are."""
     one_sided = True
@@ -139,7 +139,7 @@ def swap(A, low, high, mean, left, order, i, k):
     order[i], order[k] = order[k], order[i]
 
 
-@kernel()
+@inner()
 def store(A, r, singular, T, low, high, mean, left, tie, order, diagonal):
     """Sort what is tied, and write T and the limits of its rows; A has r rows before the tied."""
     d = low.size

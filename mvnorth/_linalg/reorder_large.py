@@ -13,7 +13,8 @@ from functools import partial
 
 import numpy as np
 
-from mvnorth._compile import SUMS, kernel
+from mvnorth._compile import SUMS, for_python, kernel
+from mvnorth._linalg import reorder as one_by_one
 from mvnorth._linalg.product import (
     LANES,
     ROWS,
@@ -22,13 +23,15 @@ from mvnorth._linalg.product import (
     subtract_product,
     transpose_strip,
 )
-from mvnorth._linalg.reorder import load, next_row, reorder, store, swap, truncated_mean
+from mvnorth._linalg.reorder import next_row, reorder, swap, truncated_mean
 from mvnorth._threads import run_items
 
 LARGE = 256  # from here on one problem occupies all threads
 _ITEM = 16  # rows an item of work
 _RENEW = 1e-2  # of a row's square at the last renewal
 _UNRELIABLE = 1e-7
+
+load, store = for_python(one_by_one.load), for_python(one_by_one.store)
 
 
 @kernel(SUMS)

@@ -124,6 +124,8 @@ def mean_weights(
         start = np.arange(0, count, part) * stride + first
         points = Points(z / 2**level, shifts, start, stride, min(count, part))
         parts = weigh(rows, points)
+        if start.size == 1:
+            return parts[:, :, 0]
         out = np.empty((*parts.shape[:2], 2))
         join_parts(parts.reshape(-1, *parts.shape[2:]), out.reshape(-1, 2))
         return out
