@@ -65,16 +65,20 @@ def read_orthant(m, L, upper, factor, scale):
 
 
 @kernel()
-def read_limits(lower, upper, mean, rounding):
-    """Subtract ``mean`` from limits (B, d), and note what rounding takes from widths.
+def read_limits(lower, upper, mean, low_out, high_out, rounding):
+    """Fill limits (B, d) less ``mean``, and note what rounding takes from widths.
 
-    ``rounding`` (B,) is set to the sum of these losses relative to the widths.
+    ``lower``, ``upper`` and ``mean`` are (1 or B, d).  ``rounding`` (B,) is set to the sum of these
+    losses relative to the widths.
     """
     bits = 0
-    for b in range(lower.shape[0]):
+    for b in range(rounding.size):
         rounding[b] = 0.0
+        row_low = lower[b if lower.shape[0] > 1 else 0]
+        row_high = upper[b if upper.shape[0] > 1 else 0]
+        row_mean = mean[b if mean.shape[0] > 1 else 0]
         for i in range(lower.shape[1]):
-            low, high, centre = lower[b, i], upper[b, i], mean[b, i]
+            low, high, centre = row_low[i], row_high[i], row_mean[i]
             if low != low or high != high or centre != centre:
                 bits |= NAN
             if not -np.inf < centre < np.inf:
@@ -85,16 +89,16 @@ def read_limits(lower, upper, mean, rounding):
                 bits |= SPLIT
             if low > -np.inf:
                 bits |= LOWER | (BOTH if high < np.inf else 0)
-            lower[b, i], upper[b, i] = low - centre, high - centre
-            width = upper[b, i] - lower[b, i]
+            low_out[b, i], high_out[b, i] = low - centre, high - centre
+            width = high_out[b, i] - low_out[b, i]
             if low < high and width < np.inf:
-                low, high = abs(lower[b, i]), abs(upper[b, i])
+                low, high = abs(low_out[b, i]), abs(high_out[b, i])
                 rounding[b] += _EPS * (low if low > high else high) / width
     return bits
 
 
-@kernel()
-def read_covariance(cov, deviation, corr, failed):
+@inner()
+def _read_covariance(cov, deviation, corr, failed):
     """Fill standard deviations (N, d) and correlations (N, d, d); return bits and the asymmetry.
 
     Up to ``SMALL`` coordinates ``corr`` becomes the Cholesky factor of the correlations, where
@@ -104,6 +108,7 @@ def read_covariance(cov, deviation, corr, failed):
     asymmetry = 0.0
     n, d = deviation.shape
     for b in range(n):
+        failed[b] = False
         for i in range(d):
             variance = cov[b, i, i]
             if variance < 0.0:
@@ -135,6 +140,14 @@ def read_covariance(cov, deviation, corr, failed):
                     failed[b] = True
                     corr[b, i, i] = 1.0
     return bits, asymmetry
+
+
+@kernel()
+def read_box(lower, upper, mean, cov, low_out, high_out, rounding, deviation, corr, failed):
+    """Do ``read_limits`` and ``_read_covariance``; return the bits of both, and the asymmetry."""
+    of_limits = read_limits(lower, upper, mean, low_out, high_out, rounding)
+    of_covariance, asymmetry = _read_covariance(cov, deviation, corr, failed)
+    return of_limits, of_covariance, asymmetry
 
 
 @kernel()
