@@ -48,14 +48,11 @@ def as_rows(array: np.ndarray, batch: tuple[int, ...], core: int) -> np.ndarray:
 
     The result is contiguous and writable, since kernels are compiled for one memory layout.
     """
-    if not batch:
-        rows = array[None]
-    else:
-        shape = array.shape[array.ndim - core :]
-        count = math.prod(batch)
-        if count != 1 and array.shape != batch + shape:
-            array = np.broadcast_to(array, batch + shape)
-        rows = array.reshape(count, *shape)
+    shape = array.shape[array.ndim - core :]
+    count = math.prod(batch)
+    if count != 1 and array.shape != batch + shape:
+        array = np.broadcast_to(array, batch + shape)
+    rows = array.reshape(count, *shape)
     # numpy warns of what ``np.broadcast_arrays`` made when it is asked whether it is writable.
     return rows if rows.flags.carray else rows.copy()
 

@@ -44,7 +44,8 @@ def _batch_shape(names: tuple[str, ...], *shapes: tuple[int, ...]) -> tuple[int,
 def _shared_rows(array: np.ndarray, batch: tuple[int, ...], core: int) -> np.ndarray:
     """Return (1, ...) where all rows of a batch share the array, else (B, ...)."""
     if array.ndim == core:
-        return as_rows(array, (), core)
+        rows = array[None]
+        return rows if rows.flags.carray else rows.copy()
     return as_rows(array, (1,) if math.prod(array.shape[:-core]) == 1 else batch, core)
 
 
@@ -169,23 +170,23 @@ def box_problems(
         if bits & read.BOTH:
             rounding[_underflow(low, high, rows.deviations())] = np.inf
         one_block = _is_one_block(rows, low, high, bits & read.SPLIT)
-        return Problems(low, high, rows, rounding, _sides(bits), one_block), batch
+        return Problems(low, high, rows, rounding, read.sides(bits), one_block), batch
     matrices = _shared_rows(covariance, batch, 2)
     deviation, factor = np.empty(matrices.shape[:2]), np.empty(matrices.shape)
-    failed = np.empty(len(matrices), dtype=bool)
+    scale, failed = np.empty(deviation.shape), np.empty(len(matrices), dtype=bool)
+    precision = _precision(matrix)
+    singular = math.sqrt(8 * d * precision)  # variances are known to rounding, not deviations
     bits, of_covariance, asymmetry = read.read_box(
-        lowers, uppers, means, matrices, low, high, rounding, deviation, factor, failed
-    )
+        lowers, uppers, means, matrices, low, high, rounding, deviation, factor, failed, scale,
+        singular,
+    )  # fmt: skip
     if bits & read.WRONG:
         _complain_of_limits(limits, batch, names)
-    precision = _precision(matrix)
     if of_covariance & read.WRONG or asymmetry > max(1e-8, 8 * precision):
         _complain_of_covariance(matrices, asymmetry)
-    if d > read.SMALL or of_covariance & read.INDEFINITE:
+    if of_covariance & read.UNFINISHED:
         factor = _factorise(matrices, deviation, factor, failed, precision)
-    singular = math.sqrt(8 * d * precision)  # variances are known to rounding, not deviations
-    scale = np.empty(deviation.shape)
-    bits |= read.scale_box(factor, deviation, low, high, rounding, scale, singular)
+        bits |= read.scale_box(factor, deviation, low, high, rounding, scale, singular)
     dense = Dense(factor, singular, scale)
     if bits & read.NEAR:
         lowers, uppers, means = (as_rows(array, batch, 1) for array in limits)
@@ -194,14 +195,7 @@ def box_problems(
         if empty.any():  # an empty interval stands for the empty set
             low[empty], high[empty], rounding[empty] = 0.0, 0.0, 0.0
             bits |= read.SPLIT
-    return Problems(low, high, dense, rounding, _sides(bits), not bits & read.SPLIT), batch
-
-
-def _sides(bits: int) -> int:
-    """Return ``Problems.sides`` from the bits of ``read_limits``."""
-    from mvnorth._cpu import read
-
-    return 2 if bits & read.BOTH else int(bool(bits & read.LOWER))
+    return Problems(low, high, dense, rounding, read.sides(bits), not bits & read.SPLIT), batch
 
 
 def _limit(name: str, value: ArrayLike, d: int, shape: tuple[int, ...]) -> np.ndarray:

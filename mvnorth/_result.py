@@ -261,12 +261,13 @@ def _wrap_one(
         met = tolerance.met(log_prob, rel_error)
         status = Status.CONVERGED if met else Status.LIMIT
         asked = (tolerance.relative, tolerance.absolute)
-    bound, n = estimate.log_bound.item(), estimate.n.item()
-    columns: Any = (prob, log_prob, error, rel_error, bound, n, method)
-    if shape:  # a batch of one
-        columns = [np.array(value, ndmin=len(shape)) for value in columns]
-        status = np.array(int(status), dtype=np.int8, ndmin=len(shape))
-    return OrthantResult(*columns, status, asked)
+    numbers: Any = (prob, log_prob, error, rel_error, estimate.log_bound.item())
+    if not shape:
+        return OrthantResult(*numbers, estimate.n.item(), method, status, asked)
+    numbers = np.array(numbers).reshape(5, *shape)
+    methods, statuses = np.array([method]), np.array([int(status)], dtype=np.int8)
+    others = (a.reshape(shape) for a in (estimate.n, methods, statuses))
+    return OrthantResult(*numbers, *others, asked)
 
 
 def as_ratio(rel_error: np.ndarray) -> np.ndarray:

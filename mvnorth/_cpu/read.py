@@ -15,9 +15,9 @@ NAN, INFINITE, ABOVE, NEGATIVE, SWAPPED = 1, 2, 4, 8, 16
 WRONG = NAN | INFINITE | ABOVE | NEGATIVE | SWAPPED
 LOWER, BOTH = 32, 64  # some lower limit is finite, some coordinate has two finite limits
 SPLIT = 128  # a coordinate has no limits, no variance, an empty interval, or no link to others
-INDEFINITE = 512  # a small covariance has no Cholesky factor
-SMALL = 3  # coordinates whose Cholesky factor is computed here rather than by LAPACK
 NEAR = 256  # a factor is not triangular, or close to singular
+UNFINISHED = 512  # the Cholesky factor of a covariance is left to LAPACK, or does not exist
+SMALL = 3  # coordinates whose Cholesky factor is computed here
 _EPS = 2.0**-52
 _NARROWEST = 2.0**-1000  # width in deviations whose products are still normal numbers
 
@@ -104,9 +104,9 @@ def _read_covariance(cov, deviation, corr, failed):
     Up to ``SMALL`` coordinates ``corr`` becomes the Cholesky factor of the correlations, where
     there is one; ``failed`` (N,) says where there is none.
     """
-    bits = 0
     asymmetry = 0.0
     n, d = deviation.shape
+    bits = 0 if d <= SMALL else UNFINISHED
     for b in range(n):
         failed[b] = False
         for i in range(d):
@@ -136,18 +136,10 @@ def _read_covariance(cov, deviation, corr, failed):
                 elif total > 0.0:
                     corr[b, i, i] = math.sqrt(total)
                 else:
-                    bits |= INDEFINITE
+                    bits |= UNFINISHED
                     failed[b] = True
                     corr[b, i, i] = 1.0
     return bits, asymmetry
-
-
-@kernel()
-def read_box(lower, upper, mean, cov, low_out, high_out, rounding, deviation, corr, failed):
-    """Do ``read_limits`` and ``_read_covariance``; return the bits of both, and the asymmetry."""
-    of_limits = read_limits(lower, upper, mean, low_out, high_out, rounding)
-    of_covariance, asymmetry = _read_covariance(cov, deviation, corr, failed)
-    return of_limits, of_covariance, asymmetry
 
 
 @kernel()
@@ -185,3 +177,23 @@ def scale_box(factor, deviation, lower, upper, rounding, scale, singular):
             if positive and upper[b, i] - lower[b, i] < _NARROWEST:
                 rounding[b] = np.inf
     return bits
+
+
+@kernel()
+def read_box(
+    lower, upper, mean, cov, low_out, high_out, rounding, deviation, factor, failed, scale, singular
+):  # fmt: skip
+    """Do ``read_limits``, ``_read_covariance`` and, if there is a factor now, ``scale_box``.
+
+    Return the bits of limits and factor, those of the covariance, and its asymmetry.
+    """
+    bits = read_limits(lower, upper, mean, low_out, high_out, rounding)
+    of_covariance, asymmetry = _read_covariance(cov, deviation, factor, failed)
+    if not of_covariance & UNFINISHED:
+        bits |= scale_box(factor, deviation, low_out, high_out, rounding, scale, singular)
+    return bits, of_covariance, asymmetry
+
+
+def sides(bits: int) -> int:
+    """Return ``Problems.sides`` from the bits of ``read_limits``."""
+    return 2 if bits & BOTH else int(bool(bits & LOWER))

@@ -1,11 +1,13 @@
 """Problems of one to three coordinates, without random points."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from mvnorth._covariance.dense import Dense
+from mvnorth._cpu import closed_form as kernels
 from mvnorth._estimate import Estimate
 from mvnorth._methods import conditional, quadrature
 from mvnorth._problem import Problems, Request
@@ -14,14 +16,14 @@ from mvnorth._threads import run_items
 MAX_COORDINATES = 3
 # Kernels for one-sided rows of d = 1, 2, 3, and for all others, with the seconds that a row takes.
 _ONE_SIDED = (
-    (("univariate", 2e-8),),
-    (("bivariate", 3e-7),),
-    (("trivariate", 1.5e-6), ("trivariate_adaptive", 5e-5)),
+    ((kernels.univariate, 2e-8),),
+    ((kernels.bivariate, 3e-7),),
+    ((kernels.trivariate, 1.5e-6), (kernels.trivariate_adaptive, 5e-5)),
 )
 _TWO_SIDED = (
-    (("univariate_box", 5e-8),),
-    (("bivariate_box", 4e-6),),
-    (("trivariate_box", 1e-4),),
+    ((kernels.univariate_box, 5e-8),),
+    ((kernels.bivariate_box, 4e-6),),
+    ((kernels.trivariate_box, 1e-4),),
 )
 _FAR_OUT = -500.0  # logarithm of a probability
 
@@ -68,16 +70,14 @@ def _refine_far_out(problems: Problems, estimate: Estimate, request: Request) ->
 
 
 def _solve(problems: Problems[Dense]) -> Estimate:
-    from mvnorth._cpu import closed_form as kernels
-
     lower, upper = _contiguous(problems.lower), _contiguous(problems.upper)
     factor = _contiguous(problems.covariance.factor)
     size = len(lower)
     log_prob, rel_error = np.empty(size), np.empty(size)
     rel_error.fill(np.nan)
     left = size  # rows that the kernels so far have not done
-    for name, cost in _kernels(problems):
-        rows = partial(getattr(kernels, name), lower, upper, factor, log_prob, rel_error)
+    for kernel, cost in _kernels(problems):
+        rows = partial(kernel, lower, upper, factor, log_prob, rel_error)
         run_items(rows, size, left * cost)
         left = int(rel_error[0] != rel_error[0]) if size == 1 else int(np.isnan(rel_error).sum())
         if left == 0:
@@ -85,7 +85,7 @@ def _solve(problems: Problems[Dense]) -> Estimate:
     return Estimate.exact(log_prob, rel_error)
 
 
-def _kernels(problems: Problems) -> tuple[tuple[str, float], ...]:
+def _kernels(problems: Problems) -> tuple[tuple[Callable, float], ...]:
     """Return the kernels to try, each with the seconds that a row takes.
 
     Each leaves rows that it does not do for the next.
