@@ -20,7 +20,17 @@ import numpy as np
 
 from mvnorth._compile import FAST, inner, kernel
 from mvnorth._cpu.chain_location import locate
-from mvnorth._cpu.chain_passes import NODES, Chain, add, forwards, grid, normalise, spread, tilt
+from mvnorth._cpu.chain_passes import (
+    NODES,
+    Chain,
+    add,
+    forwards,
+    grid,
+    new_rows,
+    normalise,
+    spread,
+    tilt,
+)
 
 _PANEL, _COARSE = 5.5, 11.0  # width of panels in sigma: to integrate, to find the windows
 _LEAST = 3  # panels of a coordinate: in each a density changes by exp(16) or so
@@ -91,10 +101,10 @@ def _measure(chain):
     kept = np.empty(first[n])
     if not np.isfinite(forwards(chain, first, kept)):
         return -1
-    y, w, values, after, factors = np.empty((5, NODES * np.max(chain.panels)))
+    y, w, values, after, factors = new_rows(chain)
     work = np.empty((NODES + 2, NODES))
     start = step = 0.0
-    count = 0
+    count = np.int64(0)
     narrow = False
     cut = np.empty((2, n))
     for back in range(n):
@@ -217,8 +227,8 @@ def _integrate(chain, panels):
 def load(low, high, rho, noise):
     """A ``Chain`` without the coordinates that have no limits: they are only links."""
     d = low.size
-    lo, hi, place, left, right, slope, sigma = np.zeros((7, d))
-    r, gap, s = np.zeros(d), np.ones(d), np.ones(d)
+    lo, hi, place, left, right = np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(d)
+    slope, sigma, r, gap, s = np.zeros(d), np.zeros(d), np.zeros(d), np.ones(d), np.ones(d)
     n = 0
     total_rho, total_noise2 = 0.0, 1.0  # of the link so far; of the first with a standard normal
     for i in range(d):
@@ -271,7 +281,7 @@ def markov(lower, upper, rho, noise, log_prob, rel_error, used, found, begin, en
         limits, for derivatives; or (0, 5, d)
     """
     d = lower.shape[1]
-    low, high, signs = np.empty((3, d))
+    low, high, signs = np.empty(d), np.empty(d), np.empty(d)
     for b in range(begin, end):
         shared = 0 if rho.shape[0] == 1 else b
         turn(lower[b], upper[b], rho[shared], low, high, signs)

@@ -150,7 +150,7 @@ def _observe(chain, with_pairs, marks, pairs, until):
 def _differentiate(chain, with_pairs, log_prob, rel_error, relative, firm, limits, covs):
     """Derivatives of one chain: limits (2, 3, n), covs (2, n, n); False if they are not known."""
     n = chain.low.size
-    fine, coarse = np.empty((2, 5, n))
+    fine, coarse = np.empty((5, n)), np.empty((5, n))
     until = np.zeros(n, dtype=np.int64)
     if not _observe(chain, with_pairs, fine, covs[0], until):
         return False
@@ -190,7 +190,7 @@ def markov_slopes(
     covs : (2, B, d, d) likewise in the covariance; or (2, 0, d, d)
     """
     d = lower.shape[1]
-    low, high, signs = np.empty((3, d))
+    low, high, signs = np.empty(d), np.empty(d), np.empty(d)
     with_pairs = covs.shape[1] > 0
     for b in range(begin, end):
         if not (rel_error[b] < np.inf and relative[b] < np.inf):

@@ -23,7 +23,7 @@ _ONE_SIDED = (
 _TWO_SIDED = (
     ((kernels.univariate_box, 5e-8),),
     ((kernels.bivariate_box, 4e-6),),
-    ((kernels.trivariate_box, 1e-4),),
+    ((kernels.trivariate_box, 1e-5), (kernels.trivariate_box_adaptive, 1e-4)),
 )
 _FAR_OUT = -500.0  # logarithm of a probability
 
