@@ -250,24 +250,27 @@ def _wrap_one(
     estimate: Estimate, method: str, tolerance: Tolerance | None, shape: tuple[int, ...]
 ) -> OrthantResult:
     """Return the result of one problem, without operations on arrays."""
-    log_prob, rel_error = estimate.log_prob.item(), estimate.rel_error.item()
+    log_prob: Any = estimate.log_prob.item()
+    rel_error: Any = estimate.rel_error.item()
     if rel_error > 1.0:
         rel_error = as_ratio(estimate.rel_error).item()
-    prob = float(np.exp(log_prob))
-    error = 1.0 if rel_error == np.inf else min(prob * rel_error, 1.0)
+    prob: Any = float(np.exp(log_prob))
+    error: Any = 1.0 if rel_error == np.inf else min(prob * rel_error, 1.0)
     status: Any = Status.FIXED
     asked = None
     if tolerance is not None:
         met = tolerance.met(log_prob, rel_error)
         status = Status.CONVERGED if met else Status.LIMIT
         asked = (tolerance.relative, tolerance.absolute)
-    numbers: Any = (prob, log_prob, error, rel_error, estimate.log_bound.item())
-    if not shape:
-        return OrthantResult(*numbers, estimate.n.item(), method, status, asked)
-    numbers = np.array(numbers).reshape(5, *shape)
-    methods, statuses = np.array([method]), np.array([int(status)], dtype=np.int8)
-    others = (a.reshape(shape) for a in (estimate.n, methods, statuses))
-    return OrthantResult(*numbers, *others, asked)
+    bound: Any = estimate.log_bound.item()
+    n: Any = estimate.n.item()
+    name: Any = method
+    if shape:  # a batch of one
+        numbers = np.array((prob, log_prob, error, rel_error, bound)).reshape(5, *shape)
+        prob, log_prob, error, rel_error, bound = numbers
+        n, name = estimate.n.reshape(shape), np.array([method]).reshape(shape)
+        status = np.array([int(status)], dtype=np.int8).reshape(shape)
+    return OrthantResult(prob, log_prob, error, rel_error, bound, n, name, status, asked)
 
 
 def as_ratio(rel_error: np.ndarray) -> np.ndarray:

@@ -16,7 +16,6 @@ from mvnorth._problem import Problems
 
 _EPS = float(np.finfo(np.float64).eps)
 _TIED = 10.0  # times ``singular``: how far the limits of a tied coordinate must be from its value
-_PAIRS = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
 _CHUNK = 2**21  # entries of factors at a time: 16 MB
 
 
@@ -118,15 +117,16 @@ class Dense(CovarianceRows):
         d = self.d
         if d < 4 or self.factor.shape[2] != d:
             return False
-        rows = self.factor[:, :4]
-        s = rows @ rows.swapaxes(1, 2)
-        if len(s) == 1:  # numbers of Python take the least time
-            (_, s01, s02, s03), (_, _, s12, s13), (_, _, _, s23), _ = s[0].tolist()
-        else:
-            s01, s02, s03, s12, s13, s23 = (s[:, i, j] for i, j in _PAIRS)
+        one = len(self.factor) == 1
+        rows = self.factor[0, :4] if one else self.factor[:, :4]
+        products = rows @ rows.swapaxes(-1, -2)
+        # Numbers of Python take the least time.
+        s: Any = products.tolist() if one else np.moveaxis(products, 0, -1)
+        (s00, s01, s02, s03), (_, s11, s12, s13), (_, _, s22, s23), (*_, s33) = s
         first, second, third = s01 * s23, s02 * s13, s03 * s12
-        scale = 1e-9 * d * np.prod(np.diagonal(s, axis1=1, axis2=2), axis=1) ** 0.5
-        return bool(((abs(first - second) > scale) | (abs(second - third) > scale)).all())
+        scale = 1e-9 * d * (s00 * s11 * s22 * s33) ** 0.5
+        differ = (abs(first - second) > scale) | (abs(second - third) > scale)
+        return differ if one else bool(differ.all())
 
     def given_value(
         self, problems: Problems, rows: np.ndarray, coordinates: np.ndarray, values: np.ndarray

@@ -182,9 +182,9 @@ def markov_slopes(
 
     Parameters
     ----------
-    lower, upper, rho, noise, log_prob, rel_error, found : as for ``markov``
-    relative, firm : (B,) relative errors of noises and limits; the latter without what the rounding
-        of intervals takes from their widths
+    lower, upper, rho, noise, log_prob, found, relative : as for ``markov``
+    rel_error : (B,) what ``markov`` calls rule
+    firm : (B,) ``relative`` without what the rounding of intervals takes from their widths
     limits : (2, B, 3, d) derivatives in lower, upper and mean, and their errors; these stay as they
         are where nothing is known, and all does for coordinates without limits
     covs : (2, B, d, d) likewise in the covariance; or (2, 0, d, d)

@@ -244,6 +244,42 @@ def chains(factor, order, rho, noise, deviation, error, begin, end):
                 break
 
 
+@kernel()
+def standardise(
+    lower, upper, rounding, order, noise, deviation, error, rounded, low, high, firm, relative
+):  # fmt: skip
+    """Bring limits (B, d) into the order of the chain and units of the deviations.
+
+    Parameters
+    ----------
+    rounding : (B,) relative error of limits
+    order, noise, deviation, error : see ``recognise``
+    rounded : relative error of the covariance
+    low, high : (B, d) output
+    firm : (B,) output, relative error of noises and deviations; infinite where there is no chain.
+        To first order log P is off by E[e^T N e], with e the independent noises given the limits
+        and N what their rows are off; E[e^T e] is at most d + 2 |log P|.  A covariance that was
+        rounded has variances given the coordinates before, noise**2, off by its rounding; those of
+        another order are smaller still, by about a number of coordinates.
+    relative : (B,) output, the same with what the rounding of limits brings
+    """
+    size, d = lower.shape
+    for b in range(size):
+        shared = b if order.shape[0] > 1 else 0
+        firm[b] = relative[b] = error[shared]
+        if error[shared] == np.inf:
+            continue
+        smallest = 1.0
+        for i in range(d):
+            k = order[shared, i]
+            low[b, i] = lower[b, k] / deviation[shared, k]
+            high[b, i] = upper[b, k] / deviation[shared, k]
+            if i < d - 1 and noise[shared, i] < smallest:
+                smallest = noise[shared, i]
+        firm[b] += (2.0 + d) * rounded / (smallest * smallest)
+        relative[b] = firm[b] + rounding[b]
+
+
 def may_be_chain(factor: np.ndarray) -> np.ndarray:
     """Return False (B,) where A A^T is certainly not the covariance of a chain, by numpy alone.
 
@@ -257,11 +293,14 @@ def may_be_chain(factor: np.ndarray) -> np.ndarray:
     size, d, _ = factor.shape
     possible = np.ones(size, dtype=bool)
     for first in sorted({0, (d - 3) // 2, d - 3}) if d > 2 else ():
-        rows = factor[:, first : first + 3]
-        cov = rows @ rows.swapaxes(1, 2)
         if size == 1:  # numbers of Python, which take the least time
-            possible[0] = not _dependent(*itertools.chain(*cov[0].tolist()))
+            rows = factor[0, first : first + 3]
+            if _dependent(*itertools.chain(*(rows @ rows.T).tolist())):
+                possible[0] = False
+                break
         else:
+            rows = factor[:, first : first + 3]
+            cov = rows @ rows.swapaxes(1, 2)
             with np.errstate(all="ignore"):
                 possible &= ~_dependent(*cov.reshape(size, 9).T)
         if not possible.any():
@@ -310,8 +349,6 @@ def recognise(
     order = np.zeros((size, d), dtype=np.int64)
     rho, noise = np.zeros((2, size, d - 1))
     deviation, error = np.zeros((size, d)), np.full(size, np.inf)
-    if not may_be_chain(factor).any():  # and nothing is compiled
-        return order, rho, noise, deviation, error
 
     def some(begin: int, end: int) -> None:
         chains(factor, order, rho, noise, deviation, error, begin, end)

@@ -57,8 +57,9 @@ def test_ten_thousand_steps():
     rho, noise = np.sqrt(steps / (steps + 1)), 1 / np.sqrt(steps + 1)
     log_prob, rel_error = np.empty(1), np.empty(1)
     limits = np.zeros((1, 10_000)), np.full((1, 10_000), INF)
-    results = log_prob, rel_error, np.empty(1, dtype=np.int64)
-    markov(*limits, rho[None], noise[None], *results, np.empty((0, 5, 10_000)), 0, 1)
+    results = log_prob, np.empty(1), rel_error, np.empty(1, dtype=np.int64)
+    links = rho[None], noise[None], np.zeros(1)
+    markov(*limits, *links, *results, np.empty((0, 5, 10_000)), 0, 1)
     assert off(log_prob[0], sparre_andersen(10_000)) < 1e-11
     assert rel_error[0] < 1e-11
 
