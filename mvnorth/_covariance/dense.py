@@ -103,30 +103,24 @@ class Dense(CovarianceRows):
 
     @cached_property
     def _one_factor(self) -> OneFactorForm | None:
-        if self._has_no_factor():
+        if not self._possible[0].any():
             return None
         form = recognise(self.factor)
         return form if np.isfinite(form.error).any() else None
 
-    def _has_no_factor(self) -> bool:
-        """Return whether no row can have the form diag(c) + v v^T.
+    def may_be_chain(self) -> np.ndarray:
+        """Return False (1 or B,) where a covariance is certainly not that of a Markov chain."""
+        return self._possible[1]
 
-        Its covariances v_i v_j satisfy s_01 s_23 = s_02 s_13 = s_03 s_12; ``recognise`` accepts
-        much smaller differences than this.
-        """
-        d = self.d
-        if d < 4 or self.factor.shape[2] != d:
-            return False
-        one = len(self.factor) == 1
-        rows = self.factor[0, :4] if one else self.factor[:, :4]
-        products = rows @ rows.swapaxes(-1, -2)
-        # Numbers of Python take the least time.
-        s: Any = products.tolist() if one else np.moveaxis(products, 0, -1)
-        (s00, s01, s02, s03), (_, s11, s12, s13), (_, _, s22, s23), (*_, s33) = s
-        first, second, third = s01 * s23, s02 * s13, s03 * s12
-        scale = 1e-9 * d * (s00 * s11 * s22 * s33) ** 0.5
-        differ = (abs(first - second) > scale) | (abs(second - third) > scale)
-        return differ if one else bool(differ.all())
+    @cached_property
+    def _possible(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows that may have one common factor, and rows that may be chains, (1 or B,) each."""
+        from mvnorth._linalg.structure import possible_structures
+
+        size = self.factor.shape[0]
+        one_factor, chain = np.empty(size, dtype=bool), np.empty(size, dtype=bool)
+        possible_structures(self.factor, one_factor, chain)
+        return one_factor, chain
 
     def given_value(
         self, problems: Problems, rows: np.ndarray, coordinates: np.ndarray, values: np.ndarray

@@ -20,9 +20,7 @@ def preference(problems: Problems) -> float | None:
     """Return the place among the methods of "auto": after those for one factor and few."""
     if problems.covariance.given_one_factor() is not None or problems.d <= 3:
         return np.inf
-    from mvnorth._linalg.markov import may_be_chain
-
-    return 3.0 if may_be_chain(problems.covariance.triangular().factor).any() else None
+    return 3.0 if problems.covariance.triangular().may_be_chain().any() else None
 
 
 def solve(problems: Problems, request: Request) -> Estimate:
