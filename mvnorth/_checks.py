@@ -173,20 +173,20 @@ def box_problems(
         return Problems(low, high, rows, rounding, read.sides(bits), one_block), batch
     matrices = _shared_rows(covariance, batch, 2)
     deviation, factor = np.empty(matrices.shape[:2]), np.empty(matrices.shape)
-    scale, failed = np.empty(deviation.shape), np.empty(len(matrices), dtype=bool)
-    precision = _precision(matrix)
-    singular = math.sqrt(8 * d * precision)  # variances are known to rounding, not deviations
+    failed = np.empty(len(matrices), dtype=bool)
     bits, of_covariance, asymmetry = read.read_box(
-        lowers, uppers, means, matrices, low, high, rounding, deviation, factor, failed, scale,
-        singular,
-    )  # fmt: skip
+        lowers, uppers, means, matrices, low, high, rounding, deviation, factor, failed
+    )
     if bits & read.WRONG:
         _complain_of_limits(limits, batch, names)
+    precision = _precision(matrix)
     if of_covariance & read.WRONG or asymmetry > max(1e-8, 8 * precision):
         _complain_of_covariance(matrices, asymmetry)
     if of_covariance & read.UNFINISHED:
         factor = _factorise(matrices, deviation, factor, failed, precision)
-        bits |= read.scale_box(factor, deviation, low, high, rounding, scale, singular)
+    singular = math.sqrt(8 * d * precision)  # variances are known to rounding, not deviations
+    scale = np.empty(deviation.shape)
+    bits |= read.scale_box(factor, deviation, low, high, rounding, scale, singular)
     dense = Dense(factor, singular, scale)
     if bits & read.NEAR:
         lowers, uppers, means = (as_rows(array, batch, 1) for array in limits)

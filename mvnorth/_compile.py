@@ -52,6 +52,11 @@ def inner(fastmath: Any = False, *, forceinline: bool = False) -> Callable[[Call
     return _compiled(cache=False, nogil=True, fastmath=fastmath, **options)
 
 
+def part(fastmath: Any = False) -> Callable[[Callable], Any]:
+    """Compile a function into its only caller: it is not compiled apart, which takes longer."""
+    return _compiled(cache=False, nogil=True, fastmath=fastmath, inline="always")
+
+
 def for_python(function: Any) -> Any:
     """Return a kernel that Python calls, of a function that was compiled as ``inner``."""
     return kernel(function.targetoptions.get("fastmath", False))(function.py_func)

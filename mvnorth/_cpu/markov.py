@@ -195,14 +195,14 @@ def _integrate(chain, panels):
     narrow = 1
     rounds = 0
     while narrow == 1:
-        _, possible = _aim(chain, _COARSE, _LEAST - 1)
+        _, possible = _aim(chain, _COARSE, np.int64(_LEAST - 1))
         if not possible or rounds == _ROUNDS:
             return -np.inf, np.inf, 0
         narrow = _measure(chain)
         rounds += 1
     if narrow < 0:
         return -np.inf, np.inf, 0
-    panel, least = _PANEL, _LEAST
+    panel, least = _PANEL, np.int64(_LEAST)  # a constant would compile ``_aim`` twice
     nothing, none = np.empty(0, dtype=np.int64), np.empty(0)
     log_prob, error, most = -np.inf, np.inf, 0
     for _ in range(_REFINEMENTS):

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from mvnorth._compile import inner, kernel
+from mvnorth._compile import for_python, inner, kernel
 
 NAN, INFINITE, ABOVE, NEGATIVE, SWAPPED = 1, 2, 4, 8, 16
 WRONG = NAN | INFINITE | ABOVE | NEGATIVE | SWAPPED
@@ -64,8 +64,8 @@ def read_orthant(m, L, upper, factor, scale):
     return bits
 
 
-@kernel()
-def read_limits(lower, upper, mean, low_out, high_out, rounding):
+@inner()
+def _read_limits(lower, upper, mean, low_out, high_out, rounding):
     """Fill limits (B, d) less ``mean``, and note what rounding takes from widths.
 
     ``lower``, ``upper`` and ``mean`` are (1 or B, d).  ``rounding`` (B,) is set to the sum of these
@@ -180,18 +180,14 @@ def scale_box(factor, deviation, lower, upper, rounding, scale, singular):
 
 
 @kernel()
-def read_box(
-    lower, upper, mean, cov, low_out, high_out, rounding, deviation, factor, failed, scale, singular
-):  # fmt: skip
-    """Do ``read_limits``, ``_read_covariance`` and, if there is a factor now, ``scale_box``.
-
-    Return the bits of limits and factor, those of the covariance, and its asymmetry.
-    """
-    bits = read_limits(lower, upper, mean, low_out, high_out, rounding)
+def read_box(lower, upper, mean, cov, low_out, high_out, rounding, deviation, factor, failed):
+    """Read limits and covariances; return the bits of either, and the asymmetry."""
+    bits = _read_limits(lower, upper, mean, low_out, high_out, rounding)
     of_covariance, asymmetry = _read_covariance(cov, deviation, factor, failed)
-    if not of_covariance & UNFINISHED:
-        bits |= scale_box(factor, deviation, low_out, high_out, rounding, scale, singular)
     return bits, of_covariance, asymmetry
+
+
+read_limits = for_python(_read_limits)
 
 
 def sides(bits: int) -> int:

@@ -4,54 +4,13 @@ They need a few rows of A only, and compile in a moment: what recognises a struc
 only where it is possible, does not.
 """
 
-from mvnorth._compile import inner, kernel
+import numpy as np
+
+from mvnorth._compile import kernel
 
 _DEPENDENT = 1e-4  # partial correlation that is no rounding, and no misfit that counts as such
 _SINGULAR = 1e-8  # 1 - rho**2 below which nothing is excluded
 _APART = 1e-9  # difference of products of covariances, times d and the deviations
-
-
-@inner()
-def _product(A, i, j):
-    """Return the covariance of coordinates i and j."""
-    total = 0.0
-    for k in range(A.shape[1]):
-        total += A[i, k] * A[j, k]
-    return total
-
-
-@inner()
-def _is_partial(ab, ac, bc, cc, minor_ac, minor_bc):
-    """Whether a and b depend given c."""
-    partial = ab * cc - ac * bc
-    return partial * partial > _DEPENDENT**2 * (minor_ac * minor_bc)
-
-
-@inner()
-def _dependent(A, i):
-    """Whether any two of three coordinates from i on depend given the third."""
-    aa, bb, cc = _product(A, i, i), _product(A, i + 1, i + 1), _product(A, i + 2, i + 2)
-    ab, ac, bc = _product(A, i, i + 1), _product(A, i, i + 2), _product(A, i + 1, i + 2)
-    minor_ab, minor_ac, minor_bc = aa * bb - ab * ab, aa * cc - ac * ac, bb * cc - bc * bc
-    regular = minor_ab > _SINGULAR * (aa * bb) and minor_ac > _SINGULAR * (aa * cc)
-    return (
-        regular
-        and minor_bc > _SINGULAR * (bb * cc)
-        and _is_partial(ab, ac, bc, cc, minor_ac, minor_bc)
-        and _is_partial(ac, ab, bc, bb, minor_ab, minor_bc)
-        and _is_partial(bc, ab, ac, aa, minor_ab, minor_ac)
-    )
-
-
-@inner()
-def _apart(A):
-    """Whether the products of covariances s_01 s_23, s_02 s_13 and s_03 s_12 differ."""
-    first = _product(A, 0, 1) * _product(A, 2, 3)
-    second = _product(A, 0, 2) * _product(A, 1, 3)
-    third = _product(A, 0, 3) * _product(A, 1, 2)
-    variances = _product(A, 0, 0) * _product(A, 1, 1) * _product(A, 2, 2) * _product(A, 3, 3)
-    scale = _APART * A.shape[0] * variances**0.5
-    return abs(first - second) > scale or abs(second - third) > scale
 
 
 @kernel()
@@ -60,7 +19,7 @@ def possible_structures(factor, one_factor, chain):
 
     One factor has covariances v_i v_j, so that s_01 s_23 = s_02 s_13 = s_03 s_12; ``recognise`` of
     ``one_factor.py`` accepts much smaller differences than those which count here.  Of any three
-    coordinates of a chain one lies between the other two, which are independent given it.  A few
+    coordinates of a chain one lies between the other two, which are independent given it.  Three
     triples are tested; where two coordinates are nearly equal, nothing is excluded.
 
     Parameters
@@ -69,10 +28,35 @@ def possible_structures(factor, one_factor, chain):
     one_factor, chain : (N,) output, False where it certainly is none
     """
     size, d, columns = factor.shape
+    s = np.empty((4, 4))
     for b in range(size):
-        one_factor[b] = d < 4 or columns != d or not _apart(factor[b])
-        chain[b] = d < 3 or not (
-            _dependent(factor[b], 0)
-            or _dependent(factor[b], (d - 3) // 2)
-            or _dependent(factor[b], d - 3)
-        )
+        one_factor[b] = chain[b] = True
+        for test in range(4):  # of three triples, then of the first four
+            count, first = (3, test * (d - 3) // 2) if test < 3 else (4, 0)
+            if d < count:
+                continue
+            for i in range(count):
+                for j in range(i + 1):
+                    total = 0.0
+                    for k in range(columns):
+                        total += factor[b, first + i, k] * factor[b, first + j, k]
+                    s[i, j] = s[j, i] = total
+            if test < 3:
+                dependent = True
+                for k in range(3):  # whether the two others depend given k
+                    i, j = (k + 1) % 3, (k + 2) % 3
+                    minor_i = s[i, i] * s[k, k] - s[i, k] * s[i, k]
+                    minor_j = s[j, j] * s[k, k] - s[j, k] * s[j, k]
+                    partial = s[i, j] * s[k, k] - s[i, k] * s[j, k]
+                    dependent = dependent and minor_i > _SINGULAR * (s[i, i] * s[k, k])
+                    limit = _DEPENDENT**2 * (minor_i * minor_j)
+                    dependent = dependent and partial * partial > limit
+                chain[b] = chain[b] and not dependent
+            elif columns == d:
+                scale = _APART * d * (s[0, 0] * s[1, 1] * s[2, 2] * s[3, 3]) ** 0.5
+                middle = s[0, 2] * s[1, 3]
+                if (
+                    abs(s[0, 1] * s[2, 3] - middle) > scale
+                    or abs(s[0, 3] * s[1, 2] - middle) > scale
+                ):
+                    one_factor[b] = False

@@ -1,7 +1,7 @@
 """Genz integration: reorder, tilt if asked to, average the weights over shifted lattices."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -14,6 +14,7 @@ from mvnorth._estimate import Estimate
 from mvnorth._linalg.reorder_large import reorder_all
 from mvnorth._methods import structured, tilt
 from mvnorth._methods.lattice_rule import Tilt, mean_weights, storage_rounding
+from mvnorth._methods.tilt import ROUNDS
 from mvnorth._points import Points
 from mvnorth._problem import Problems, Request, in_chunks
 from mvnorth._threads import run_items
@@ -28,11 +29,11 @@ class System:
     Attributes
     ----------
     T, lower, upper, rank, attached, slope, curve : see ``genz_sums``; slope and curve are zero
-        unless ``tilted``
+        before ``tilt``
     order : (B, d) which coordinate of the problem comes where
     diagonal : (B, d) diagonal of the factor in that order, relative to the deviations
     problems : as they were before
-    stretch, shift : (B, d) what ``tilted`` did to limits: times stretch, plus shift
+    stretch, shift : (B, d) what ``tilt`` did to limits: times stretch, plus shift
     """
 
     T: np.ndarray
@@ -60,8 +61,8 @@ class System:
         factor, singular = problems.covariance.factor, problems.covariance.singular
         two_sided = problems.sides not in (0, 1) and bool(problems.two_sided.any())
         reorder_all(factor, singular, *ordered, order, diagonal, two_sided)
-        slope, curve, shift = np.zeros((3, size, d))
-        stretch = np.ones((size, d))
+        slope, curve, shift, stretch = np.zeros((4, size, d))
+        stretch.fill(1.0)
         return cls(*ordered, slope, curve, order, diagonal, problems, stretch, shift)
 
     @cached_property
@@ -71,15 +72,19 @@ class System:
         mirrored = np.where(self.problems.upper == np.inf, -length, length)
         return self.diagonal * np.take_along_axis(mirrored, self.order, axis=1)
 
-    def tilted(self, singular: float, rounds: int = tilt.ROUNDS) -> tuple["System", Tilt]:
-        """Return the problems in tilted variables; ``singular`` is that of the problems."""
-        T, lower, upper = self.T.copy(), self.lower.copy(), self.upper.copy()
-        slope, curve, stretch, shift = np.empty((4, *lower.shape))
-        limits = (None if self.one_sided else lower, upper)
-        outputs = (slope, curve, stretch, shift)
-        found = tilt.tilt(T, *limits, self.rank, self.attached, *outputs, singular, rounds)
-        tilted = (T, lower, upper, self.rank, self.attached, slope, curve)
-        return System(*tilted, self.order, self.diagonal, self.problems, stretch, shift), found
+    def tilt(self, singular: float, rounds: int = ROUNDS) -> Tilt:
+        """Bring the problems into tilted variables; ``singular`` is that of the problems."""
+        limits = (None if self.one_sided else self.lower, self.upper)
+        outputs = (self.slope, self.curve, self.stretch, self.shift)
+        return tilt.tilt(
+            self.T, *limits, self.rank, self.attached, *outputs, singular, rounds
+        )  # fmt: skip
+
+    def tilted(self, singular: float, rounds: int = ROUNDS) -> tuple["System", Tilt]:
+        """Return the problems in tilted variables, and leave these as they are."""
+        names = ("T", "lower", "upper", "slope", "curve", "stretch", "shift")
+        other = replace(self, **{name: getattr(self, name).copy() for name in names})
+        return other, other.tilt(singular, rounds)
 
     def rounding(self, singular: float) -> tuple[np.ndarray, np.ndarray]:
         """Return rounding errors of log P, (B,): of limits and sums, and of the covariance."""
@@ -131,7 +136,7 @@ def integrate(problems: Problems, request: Request, tilted: bool) -> Estimate:
 def _integrate(problems: Problems[Dense], request: Request, tilted: bool) -> Estimate:
     system, found = System.of(problems), None
     if tilted:
-        system, found = system.tilted(problems.covariance.singular)
+        found = system.tilt(problems.covariance.singular)
     kernel, d = partial(genz_sums, *system.cpu_arguments), problems.d
 
     def weigh(rows: np.ndarray, points: Points) -> np.ndarray:

@@ -28,7 +28,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mvnorth._compile import FAST, scalar
+from mvnorth._compile import FAST, part, scalar
 from mvnorth._scalar.bivariate import (
     EPS,
     ROUNDING,
@@ -56,54 +56,32 @@ _INV_PI = 1.0 / math.pi
 
 
 @scalar(FAST, forceinline=True)
-def _pair(b_1, b_2, p_2):
-    """``(root, x, exponent)``: phi_2(b_1, b_2; p_2) is exp(-exponent) / (2 pi root)."""
+def _term(b_1, b_2, a_3, b_3, p_2, p_3, r_23, s, c, size):
+    """c phi_2(b_1, b_2; p_2) Pr(a_3 < X_3 < b_3 given both) without its constant, and its error.
+
+    That is the absolute rounding error.  ``a_3`` is None where there is no lower limit.
+    """
     root = math.sqrt((1.0 - p_2) * (1.0 + p_2))
     x = (b_1 - p_2 * b_2) / root
-    return root, x, 0.5 * (x * x + b_2 * b_2)
-
-
-@scalar(FAST, forceinline=True)
-def _given_pair(b_1, b_2, b_3, p_2, p_3, r_23, s, root):
-    """The limit b_3 in units of X_3 given the other two at b_1 and b_2."""
-    return (b_3 * root * root - b_1 * (p_3 - p_2 * r_23) - b_2 * (r_23 - p_2 * p_3)) / (root * s)
-
-
-@scalar(FAST, forceinline=True)
-def _rounding(value, x, steep, exponent, root, s, size):
-    """Absolute rounding error of a term, ``steep`` being what rounding of u does to it."""
+    u = (b_3 * root * root - b_1 * (p_3 - p_2 * r_23) - b_2 * (r_23 - p_2 * p_3)) / (root * s)
+    exponent = 0.5 * (x * x + b_2 * b_2)
+    f, k = exp_parts(-exponent, 0.0)
+    # How much the probability changes relative to itself when u does.
+    steep = 1.0 + (0.0 if u > 0.0 else -u)
+    if a_3 is None:
+        f_u, k_u = ndtr_parts(u)
+    else:
+        width = (b_3 - a_3) * root / s
+        f_u, k_u = interval_probability(u - width, u, width)
+        steep += 2.0 + (u - width if u > width else 0.0)
+    value = c * f * f_u / root * power_of_two(k + k_u)
     # Rounding of the limits moves x and u; that of p_2 moves them and the root.
     steep += abs(x)
     lost = steep * (size / s + steep / root) / root
-    return abs(value) * EPS * (8.0 + exponent + lost)
+    return value, abs(value) * EPS * (8.0 + exponent + lost)
 
 
-@scalar(FAST, forceinline=True)
-def _term(b_1, b_2, b_3, p_2, p_3, r_23, s, c, size):
-    """c phi_2(b_1, b_2; p_2) Phi(u_3) without its constant, and its absolute rounding error."""
-    root, x, exponent = _pair(b_1, b_2, p_2)
-    u = _given_pair(b_1, b_2, b_3, p_2, p_3, r_23, s, root)
-    f, k = exp_parts(-exponent, 0.0)
-    f_u, k_u = ndtr_parts(u)
-    value = c * f * f_u / root * power_of_two(k + k_u)
-    steep = 1.0 + (0.0 if u > 0.0 else -u)
-    return value, _rounding(value, x, steep, exponent, root, s, size)
-
-
-@scalar(FAST, forceinline=True)
-def _box_term(b_1, b_2, a_3, b_3, p_2, p_3, r_23, s, c, size):
-    """Like ``_term`` with X_3 between a_3 and b_3."""
-    root, x, exponent = _pair(b_1, b_2, p_2)
-    low = _given_pair(b_1, b_2, a_3, p_2, p_3, r_23, s, root)
-    high = _given_pair(b_1, b_2, b_3, p_2, p_3, r_23, s, root)
-    f, k = exp_parts(-exponent, 0.0)
-    f_u, k_u = interval_probability(low, high, (b_3 - a_3) * root / s)
-    value = c * f * f_u / root * power_of_two(k + k_u)
-    steep = 3.0 + (low if low > 0.0 else 0.0) - (high if high < 0.0 else 0.0)
-    return value, _rounding(value, x, steep, exponent, root, s, size)
-
-
-@scalar(FAST)
+@part(FAST)
 def _fill(p, low, width, values, errors):
     """What is integrated at the nodes of a panel, and its rounding errors: upper limits."""
     b_1, b_2, b_3, r_23, s_23, c_2, c_3, size = p
@@ -112,13 +90,13 @@ def _fill(p, low, width, values, errors):
         inverse = 1.0 / (1.0 + w * w)
         sine, cosine = 2.0 * w * inverse, (1.0 - w * w) * inverse
         p_2, p_3 = c_2 * sine, c_3 * sine
-        value_2, error_2 = _term(b_1, b_2, b_3, p_2, p_3, r_23, s_23 * cosine, c_2, size)
-        value_3, error_3 = _term(b_1, b_3, b_2, p_3, p_2, r_23, s_23 * cosine, c_3, size)
+        value_2, error_2 = _term(b_1, b_2, None, b_3, p_2, p_3, r_23, s_23 * cosine, c_2, size)
+        value_3, error_3 = _term(b_1, b_3, None, b_2, p_3, p_2, r_23, s_23 * cosine, c_3, size)
         values[i] = (value_2 + value_3) * cosine * inverse * _INV_PI
         errors[i] = (error_2 + error_3) * cosine * inverse * _INV_PI
 
 
-@scalar(FAST)
+@part(FAST)
 def _fill_box(p, low, width, values, errors):
     """Like ``_fill`` for a box: the corners of the sides of two variables, with their signs."""
     a_1, b_1, a_2, b_2, a_3, b_3, r_23, s_23, c_2, c_3, size = p
@@ -138,7 +116,7 @@ def _fill_box(p, low, width, values, errors):
             w = low + width * _NODES[i]
             inverse = 1.0 / (1.0 + w * w)
             sine, cosine = 2.0 * w * inverse, (1.0 - w * w) * inverse
-            value, error = _box_term(
+            value, error = _term(
                 x_1, x_2, low_3, high_3, of_2 * sine, of_3 * sine, r_23, s_23 * cosine, of_2, size
             )
             values[i] += sign * value * cosine * inverse * _INV_PI
@@ -148,7 +126,7 @@ def _fill_box(p, low, width, values, errors):
 def _compile_growth(fill: Callable) -> Callable:
     """Compile ``growth`` for the function ``fill``."""
 
-    @scalar(FAST)
+    @part(FAST)
     def growth(p, start, start_error, q, cosine):
         """``(P, error)`` from the probability ``start`` of before X_1 depends on the others.
 
@@ -199,7 +177,7 @@ def _compile_growth(fill: Callable) -> Callable:
 _grow, _grow_box = _compile_growth(_fill), _compile_growth(_fill_box)
 
 
-@scalar(FAST)
+@part(FAST)
 def _dependence(r_12, r_13, r_23, s_23, det):
     """``(q, c_2, c_3)``: squared multiple correlation of X_1; its correlations over the root."""
     q = 1.0 - det / (s_23 * s_23)
