@@ -45,7 +45,7 @@ def _run(
     most: int | None = None,
 ) -> OrthantResult:
     name = _arguments.method_name(method, value_methods)
-    target = tolerance or Tolerance(_arguments.DEFAULT_RTOL, 0.0)
+    target = tolerance or _arguments.DEFAULT_TOLERANCE
     start = _arguments.whole_number("seed", seed, at_least=0)
     request = Request(target, points, most or MAX_POINTS, start, device)
     estimate, methods = solve(problems, request, name)

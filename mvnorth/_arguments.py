@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from mvnorth._device import on_device
 from mvnorth._problem import Tolerance
 
-DEFAULT_RTOL = 1e-4
+DEFAULT_TOLERANCE = Tolerance(1e-4, 0.0)
 _LARGEST = float(np.finfo(np.float64).max)
 MAX_N = 10**10  # days of work, and the memory for its partial sums
 
@@ -23,6 +23,8 @@ def numbers(name: str, value: ArrayLike) -> np.ndarray:
     """Return ``value`` as float64; NaN and infinities are allowed."""
     if type(value) is np.ndarray and value.dtype == np.float64:
         return value if value.base is None else value.copy()  # a view may be read-only
+    if type(value) is float:
+        return np.array(value)
     if np.ma.isMaskedArray(value) and np.ma.is_masked(value):
         raise ValueError(
             f"{name} must not have masked entries (found {np.ma.count_masked(value)}); fill them "
@@ -184,14 +186,14 @@ def tolerance(
     names: tuple[str, str] = ("rtol", "atol"),
 ) -> Tolerance | None:
     """Return the tolerance asked for; None where ``n`` alone decides."""
+    if rtol is None and atol is None:
+        return DEFAULT_TOLERANCE if n is None else None
     for name, value in zip(names, (rtol, atol), strict=True):
         real = isinstance(value, (int, float, np.integer, np.floating))
         if value is not None and (not real or isinstance(value, bool) or not value >= 0):
             raise ValueError(f"{name} must be a number >= 0 or None, got {value!r}")
         if isinstance(value, int) and value > _LARGEST:
             raise ValueError(f"{name} must be at most {_LARGEST:.2g}, or None")
-    if rtol is None and atol is None:
-        return Tolerance(DEFAULT_RTOL, 0.0) if n is None else None
     return Tolerance(float(rtol or 0.0), float(atol or 0.0))
 
 

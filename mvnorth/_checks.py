@@ -27,22 +27,26 @@ def _precision(value: ArrayLike) -> float:
     return max(_EPS, float(np.finfo(dtype).eps)) if dtype.kind == "f" else _EPS
 
 
-def _batch_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
-    given = {shape for shape in shapes.values() if shape}
+def _batch_shape(names: tuple[str, ...], *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of the batch from the batch axes of the arguments of these names."""
+    given = {*shapes}
+    given.discard(())
     if len(given) < 2:
         return given.pop() if given else ()
     try:
-        return np.broadcast_shapes(*shapes.values())
+        return np.broadcast_shapes(*shapes)
     except ValueError:
-        got = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        pairs = zip(names, shapes, strict=True)
+        got = ", ".join(f"{name} {shape}" for name, shape in pairs)
         raise ValueError(f"batch shapes do not broadcast: {got}") from None
 
 
-def _matrix_rows(matrix: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:
-    """Return (1, d, d) where all rows share the matrix, else (B, d, d)."""
-    if matrix.ndim == 2:
-        return as_rows(matrix, (), 2)
-    return as_rows(matrix, (1,) if math.prod(matrix.shape[:-2]) == 1 else batch, 2)
+def _shared_rows(array: np.ndarray, batch: tuple[int, ...], core: int) -> np.ndarray:
+    """Return (1, ...) where all rows of a batch share the array, else (B, ...)."""
+    if array.ndim == core:
+        rows = array[None]
+        return rows if rows.flags.carray else rows.copy()
+    return as_rows(array, (1,) if math.prod(array.shape[:-core]) == 1 else batch, core)
 
 
 def orthant_problems(m: ArrayLike, L: ArrayLike | Covariance) -> tuple[Problems, tuple[int, ...]]:
@@ -54,7 +58,7 @@ def orthant_problems(m: ArrayLike, L: ArrayLike | Covariance) -> tuple[Problems,
                 f"m and L differ in dimension: m has {means.shape}, L has {L.shape} "
                 f"({type(L).__name__})"
             )
-        batch = _batch_shape(m=means.shape[:-1], L=L.shape[:-1])
+        batch = _batch_shape(("m", "L"), means.shape[:-1], L.shape[:-1])
         return _structured_problems(means, L, batch, np.asarray(m).dtype), batch
     return factor_problems(m, L)
 
@@ -66,18 +70,19 @@ def _structured_problems(
     dtype: np.dtype,
 ) -> Problems:
     """Make problems of upper limits alone."""
-    from mvnorth._cpu.read import NAN, SPLIT, read_limits
+    from mvnorth._cpu import read
 
-    high = as_rows(upper, batch, 1).copy()
-    low, zero, rounding = np.empty_like(high), np.zeros(high.shape), np.empty(len(high))
-    low.fill(-np.inf)
-    bits = read_limits(low, high, zero, rounding)
-    if bits & NAN:
+    size = math.prod(batch)
+    low, high, rounding = np.empty((size, cov.d)), np.empty((size, cov.d)), np.empty(size)
+    unlimited, zero = np.full((1, cov.d), -np.inf), np.zeros((1, cov.d))
+    given = _shared_rows(upper, batch, 1)
+    bits = read.read_limits(unlimited, given, zero, low, high, rounding)
+    if bits & read.NAN:
         raise ValueError(f"m must not contain NaN (found {int(np.isnan(high).sum())})")
     if dtype in (np.float16, np.float32):
         high = high.astype(np.float32)
     rows = cov.rows(batch)
-    one_block = _is_one_block(rows, low, high, bits & SPLIT)
+    one_block = _is_one_block(rows, low, high, bits & read.SPLIT)
     return Problems(low, high, rows, rounding, sides=0, one_block=one_block)
 
 
@@ -90,24 +95,24 @@ def _is_one_block(rows: CovarianceRows, low: np.ndarray, high: np.ndarray, split
 
 def factor_problems(m: ArrayLike, L: ArrayLike) -> tuple[Problems[Dense], tuple[int, ...]]:
     """Read orthants whose factor is given as a matrix."""
-    from mvnorth._cpu.read import SPLIT, WRONG, read_orthant
+    from mvnorth._cpu import read
 
     means, factor = vector("m", m), square("L", L)
     d = means.shape[-1]
     if factor.shape[-1] != d:
         raise ValueError(f"m and L differ in dimension: m has {means.shape}, L has {factor.shape}")
-    batch = _batch_shape(m=means.shape[:-1], L=factor.shape[:-2])
-    rows, matrices = as_rows(means, batch, 1), _matrix_rows(factor, batch)
-    upper, scaled = np.empty_like(rows), np.empty_like(matrices)
+    batch = _batch_shape(("m", "L"), means.shape[:-1], factor.shape[:-2])
+    rows, matrices = as_rows(means, batch, 1), _shared_rows(factor, batch, 2)
+    upper, scaled = np.empty(rows.shape), np.empty(matrices.shape)
     scale = np.empty((len(matrices), d))
-    bits = read_orthant(rows, matrices, upper, scaled, scale)
-    if bits & WRONG:
+    bits = read.read_orthant(rows, matrices, upper, scaled, scale)
+    if bits & read.WRONG:
         _complain_of_orthant(means, factor)
     # Pr(m + L y >= 0) = Pr(L y <= m), since y is symmetric.
-    lower = np.empty_like(upper)
+    lower = np.empty(rows.shape)
     lower.fill(-np.inf)
     covariance = Dense(scaled, 8 * d * _EPS, scale)
-    one_block = not bits & SPLIT
+    one_block = not bits & read.SPLIT
     return Problems(lower, upper, covariance, np.zeros(len(upper)), 0, one_block), batch
 
 
@@ -135,51 +140,62 @@ def box_problems(
 
     ``names`` are what the caller calls its limits.
     """
-    from mvnorth._cpu.read import BOTH, LOWER, NEAR, SPLIT, WRONG, read_limits, scale_box
+    from mvnorth._cpu import read
 
     structured = isinstance(cov, Covariance)
     matrix: Any = cov
     covariance: Any = cov if structured else square("cov", matrix)
     shape = covariance.shape
     d = shape[-1]
-    limits = [
-        _limit(names[0], lower, d, shape),
-        _limit(names[1], upper, d, shape),
-        _limit("mean", mean, d, shape),
-    ]
-    batches = [array.shape[:-1] for array in limits]
-    batches.append(shape[:-1] if structured else shape[:-2])
-    batch: tuple[int, ...] = ()
-    if any(batches):
-        batch = _batch_shape(**dict(zip((*names, "mean", "cov"), batches, strict=True)))
-    given = [as_rows(array, batch, 1) for array in limits]
-    low, high, centre = given[0].copy(), given[1].copy(), given[2]  # limits are overwritten
-    rounding = np.empty(len(low))
-    bits = read_limits(low, high, centre, rounding)
-    if bits & WRONG:
-        _complain_of_limits(limits, batch, names)
-    sides = 2 if bits & BOTH else int(bool(bits & LOWER))
+    low_limits = _limit(names[0], lower, d, shape)
+    high_limits = _limit(names[1], upper, d, shape)
+    centres = _limit("mean", mean, d, shape)
+    limits = (low_limits, high_limits, centres)
+    batch = _batch_shape(
+        (*names, "mean", "cov"),
+        low_limits.shape[:-1],
+        high_limits.shape[:-1],
+        centres.shape[:-1],
+        shape[:-1] if structured else shape[:-2],
+    )
+    lowers, uppers = _shared_rows(low_limits, batch, 1), _shared_rows(high_limits, batch, 1)
+    means = _shared_rows(centres, batch, 1)
+    size = math.prod(batch)
+    low, high, rounding = np.empty((size, d)), np.empty((size, d)), np.empty(size)
     if structured:
+        bits = read.read_limits(lowers, uppers, means, low, high, rounding)
+        if bits & read.WRONG:
+            _complain_of_limits(limits, batch, names)
         rows = covariance.rows(batch)
-        if sides == 2:
+        if bits & read.BOTH:
             rounding[_underflow(low, high, rows.deviations())] = np.inf
-        one_block = _is_one_block(rows, low, high, bits & SPLIT)
-        return Problems(low, high, rows, rounding, sides, one_block), batch
+        one_block = _is_one_block(rows, low, high, bits & read.SPLIT)
+        return Problems(low, high, rows, rounding, read.sides(bits), one_block), batch
+    matrices = _shared_rows(covariance, batch, 2)
+    deviation, factor = np.empty(matrices.shape[:2]), np.empty(matrices.shape)
+    failed = np.empty(len(matrices), dtype=bool)
+    bits, of_covariance, asymmetry = read.read_box(
+        lowers, uppers, means, matrices, low, high, rounding, deviation, factor, failed
+    )
+    if bits & read.WRONG:
+        _complain_of_limits(limits, batch, names)
     precision = _precision(matrix)
-    matrices = _matrix_rows(covariance, batch)
-    factor, deviation = _covariance_factor(matrices, precision)
+    if of_covariance & read.WRONG or asymmetry > max(1e-8, 8 * precision):
+        _complain_of_covariance(matrices, asymmetry)
+    if of_covariance & read.UNFINISHED:
+        factor = _factorise(matrices, deviation, factor, failed, precision)
     singular = math.sqrt(8 * d * precision)  # variances are known to rounding, not deviations
-    scale = np.empty_like(deviation)
-    bits |= scale_box(factor, deviation, low, high, rounding, scale, singular)
+    scale = np.empty(deviation.shape)
+    bits |= read.scale_box(factor, deviation, low, high, rounding, scale, singular)
     dense = Dense(factor, singular, scale)
-    if bits & NEAR:
-        empty = empty_rows(
-            matrices, given[0], given[1], centre, _near_singular(factor, singular), singular**2
-        )
+    if bits & read.NEAR:
+        lowers, uppers, means = (as_rows(array, batch, 1) for array in limits)
+        near = _near_singular(factor, singular)
+        empty = empty_rows(matrices, lowers, uppers, means, near, singular**2)
         if empty.any():  # an empty interval stands for the empty set
             low[empty], high[empty], rounding[empty] = 0.0, 0.0, 0.0
-            bits |= SPLIT
-    return Problems(low, high, dense, rounding, sides, not bits & SPLIT), batch
+            bits |= read.SPLIT
+    return Problems(low, high, dense, rounding, read.sides(bits), not bits & read.SPLIT), batch
 
 
 def _limit(name: str, value: ArrayLike, d: int, shape: tuple[int, ...]) -> np.ndarray:
@@ -212,7 +228,7 @@ def _near_singular(factor: np.ndarray, singular: float) -> np.ndarray:
 
 
 def _complain_of_limits(
-    limits: list[np.ndarray], batch: tuple[int, ...], names: tuple[str, str]
+    limits: tuple[np.ndarray, ...], batch: tuple[int, ...], names: tuple[str, str]
 ) -> None:
     for name, array in zip((*names, "mean"), limits, strict=True):
         real_array(name, array, infinite=name != "mean")
@@ -224,35 +240,39 @@ def _complain_of_limits(
     )
 
 
-def _covariance_factor(cov: np.ndarray, precision: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return a factor of the correlations (N, d, d), and the deviations (N, d).
+def _complain_of_covariance(cov: np.ndarray, asymmetry: float) -> None:
+    real_array("cov", cov, infinite=False)
+    smallest = np.diagonal(cov, axis1=-2, axis2=-1).min()
+    if smallest < 0.0:
+        raise ValueError(f"cov must have a diagonal >= 0, its smallest entry is {smallest:g}")
+    raise ValueError(
+        f"cov must be symmetric, it differs from its transpose by {asymmetry:.1e} "
+        "in units of the standard deviations"
+    )
+
+
+def _factorise(
+    cov: np.ndarray,
+    deviation: np.ndarray,
+    corr: np.ndarray,
+    failed: np.ndarray,
+    precision: float,
+) -> np.ndarray:
+    """Return a factor of the correlations (N, d, d), from what ``read_box`` made of ``cov``.
 
     The factor is Cholesky's where it exists, else it is made from eigenvectors.
     """
-    from mvnorth._cpu.read import INDEFINITE, SMALL, WRONG, read_covariance
+    from mvnorth._cpu import read
 
-    deviation, corr = np.empty(cov.shape[:2]), np.empty_like(cov)
-    failed = np.zeros(len(cov), dtype=bool)
-    bits, asymmetry = read_covariance(cov, deviation, corr, failed)
-    if bits & WRONG:
-        real_array("cov", cov, infinite=False)
-        smallest = np.diagonal(cov, axis1=-2, axis2=-1).min()
-        raise ValueError(f"cov must have a diagonal >= 0, its smallest entry is {smallest:g}")
-    if asymmetry > max(1e-8, 8 * precision):
-        raise ValueError(
-            f"cov must be symmetric, it differs from its transpose by {asymmetry:.1e} "
-            "in units of the standard deviations"
-        )
-    if corr.shape[1] <= SMALL:
-        for b in np.flatnonzero(failed) if bits & INDEFINITE else ():
+    if corr.shape[1] <= read.SMALL:
+        for b in np.flatnonzero(failed):
             scale = np.where(deviation[b] > 0.0, deviation[b], 1.0)
             corr[b] = _semidefinite_factor(cov[b] / scale[:, None] / scale, precision)
-        return corr, deviation
+        return corr
     try:
-        factor = np.linalg.cholesky(corr)
+        return np.linalg.cholesky(corr)
     except np.linalg.LinAlgError:
-        factor = np.stack([_semidefinite_factor(matrix, precision) for matrix in corr])
-    return factor, deviation
+        return np.stack([_semidefinite_factor(matrix, precision) for matrix in corr])
 
 
 def _semidefinite_factor(corr: np.ndarray, precision: float) -> np.ndarray:

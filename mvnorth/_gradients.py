@@ -252,7 +252,7 @@ def _gradient(
     """``names`` are the user's names of derivatives, with the name of each in ``Derivatives``."""
     chosen = _arguments.method_name(method, derivative_methods)
     start = _arguments.whole_number("seed", seed, at_least=0)
-    target = tolerance or Tolerance(_arguments.DEFAULT_RTOL, 0.0)
+    target = tolerance or _arguments.DEFAULT_TOLERANCE
     request = Request(target, n, most, start, device, wrt=tuple(names.values()))
     if chosen != "auto" and METHODS[chosen].limits_only and request.in_covariance:
         raise ValueError(

@@ -246,30 +246,31 @@ def _finite(log_prob: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.where(log_prob > -np.inf, np.maximum(log_prob, lowest), log_prob).astype(dtype)
 
 
-def _wrap_one(estimate: Estimate, method: str, tolerance: Tolerance | None) -> OrthantResult:
+def _wrap_one(
+    estimate: Estimate, method: str, tolerance: Tolerance | None, shape: tuple[int, ...]
+) -> OrthantResult:
     """Return the result of one problem, without operations on arrays."""
-    log_prob, rel_error = estimate.log_prob.item(), estimate.rel_error.item()
+    log_prob: Any = estimate.log_prob.item()
+    rel_error: Any = estimate.rel_error.item()
     if rel_error > 1.0:
         rel_error = as_ratio(estimate.rel_error).item()
-    prob = float(np.exp(log_prob))
-    bound, n = estimate.log_bound.item(), estimate.n.item()
-    error = 1.0 if rel_error == np.inf else min(prob * rel_error, 1.0)
-    status, asked = Status.FIXED, None
+    prob: Any = float(np.exp(log_prob))
+    error: Any = 1.0 if rel_error == np.inf else min(prob * rel_error, 1.0)
+    status: Any = Status.FIXED
+    asked = None
     if tolerance is not None:
         met = tolerance.met(log_prob, rel_error)
         status = Status.CONVERGED if met else Status.LIMIT
         asked = (tolerance.relative, tolerance.absolute)
-    return OrthantResult(prob, log_prob, error, rel_error, bound, n, method, status, asked)
-
-
-def _with_shape(one: OrthantResult, shape: tuple[int, ...]) -> OrthantResult:
-    """Return the result of a batch of one problem from that of the problem."""
-    arrays = {
-        name: np.array([value], dtype=np.int8 if name == "status" else None).reshape(shape)
-        for name, value in vars(one).items()
-        if name != "tolerance"
-    }
-    return OrthantResult(**arrays, tolerance=one.tolerance)
+    bound: Any = estimate.log_bound.item()
+    n: Any = estimate.n.item()
+    name: Any = method
+    if shape:  # a batch of one
+        numbers = np.array((prob, log_prob, error, rel_error, bound)).reshape(5, *shape)
+        prob, log_prob, error, rel_error, bound = numbers
+        n, name = estimate.n.reshape(shape), np.array([method]).reshape(shape)
+        status = np.array([int(status)], dtype=np.int8).reshape(shape)
+    return OrthantResult(prob, log_prob, error, rel_error, bound, n, name, status, asked)
 
 
 def as_ratio(rel_error: np.ndarray) -> np.ndarray:
@@ -295,8 +296,7 @@ def wrap(
     ``dtype`` is that of ``prob`` and ``log_prob``.
     """
     if estimate.log_prob.size == 1 and dtype == np.float64:
-        one = _wrap_one(estimate, str(methods[0]), tolerance)
-        return _with_shape(one, shape) if shape else one
+        return _wrap_one(estimate, methods.item(), tolerance, shape)
     estimate = replace(estimate, rel_error=as_ratio(estimate.rel_error))
     prob = np.exp(estimate.log_prob)
     with np.errstate(invalid="ignore", over="ignore"):

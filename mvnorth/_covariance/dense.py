@@ -16,7 +16,6 @@ from mvnorth._problem import Problems
 
 _EPS = float(np.finfo(np.float64).eps)
 _TIED = 10.0  # times ``singular``: how far the limits of a tied coordinate must be from its value
-_PAIRS = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
 _CHUNK = 2**21  # entries of factors at a time: 16 MB
 
 
@@ -104,29 +103,24 @@ class Dense(CovarianceRows):
 
     @cached_property
     def _one_factor(self) -> OneFactorForm | None:
-        if self._has_no_factor():
+        if not self._possible[0].any():
             return None
         form = recognise(self.factor)
         return form if np.isfinite(form.error).any() else None
 
-    def _has_no_factor(self) -> bool:
-        """Return whether no row can have the form diag(c) + v v^T.
+    def may_be_chain(self) -> np.ndarray:
+        """Return False (1 or B,) where a covariance is certainly not that of a Markov chain."""
+        return self._possible[1]
 
-        Its covariances v_i v_j satisfy s_01 s_23 = s_02 s_13 = s_03 s_12; ``recognise`` accepts
-        much smaller differences than this.
-        """
-        d = self.d
-        if d < 4 or self.factor.shape[2] != d:
-            return False
-        rows = self.factor[:, :4]
-        s = rows @ rows.swapaxes(1, 2)
-        if len(s) == 1:  # numbers of Python take the least time
-            (_, s01, s02, s03), (_, _, s12, s13), (_, _, _, s23), _ = s[0].tolist()
-        else:
-            s01, s02, s03, s12, s13, s23 = (s[:, i, j] for i, j in _PAIRS)
-        first, second, third = s01 * s23, s02 * s13, s03 * s12
-        scale = 1e-9 * d * np.prod(np.diagonal(s, axis1=1, axis2=2), axis=1) ** 0.5
-        return bool(((abs(first - second) > scale) | (abs(second - third) > scale)).all())
+    @cached_property
+    def _possible(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows that may have one common factor, and rows that may be chains, (1 or B,) each."""
+        from mvnorth._linalg.structure import possible_structures
+
+        size = self.factor.shape[0]
+        one_factor, chain = np.empty(size, dtype=bool), np.empty(size, dtype=bool)
+        possible_structures(self.factor, one_factor, chain)
+        return one_factor, chain
 
     def given_value(
         self, problems: Problems, rows: np.ndarray, coordinates: np.ndarray, values: np.ndarray

@@ -18,7 +18,16 @@ from collections import namedtuple
 import numpy as np
 
 from mvnorth._compile import FAST, inner
-from mvnorth._cpu.chain_passes import NODES, gather, grid, normalise, panels_of, spread, tilt
+from mvnorth._cpu.chain_passes import (
+    NODES,
+    gather,
+    grid,
+    new_rows,
+    normalise,
+    panels_of,
+    spread,
+    tilt,
+)
 from mvnorth._scalar.exp_log import exp_parts, power_of_two
 
 # Rows of what is known of each coordinate between all limits: densities at its limits (0 where the
@@ -69,7 +78,7 @@ def _prepare(chain, keep):
     first = np.zeros(n + 1, dtype=np.int64)
     for i in range(n):
         first[i + 1] = first[i] + NODES * chain.panels[i]
-    point, edge, behind = np.zeros((3, n, 2))
+    point, edge, behind = np.zeros((n, 2)), np.zeros((n, 2)), np.zeros((n, 2))
     for i in range(n):
         g = chain.slope[i]
         top = max(-g * chain.left[i], -g * chain.right[i])
@@ -88,8 +97,7 @@ def _prepare(chain, keep):
 @inner(FAST)
 def _forwards(chain, messages, marks):
     """Fill ``forward``; F at the limits goes into ``marks``."""
-    largest = NODES * np.max(chain.panels)
-    y, w, values, before = np.empty((4, largest))
+    y, w, values, before, _ = new_rows(chain)
     work = np.empty((NODES + 2, NODES))
     for i in range(chain.low.size):
         grid(chain, i, y, w)
@@ -129,7 +137,7 @@ def densities(chain, keep, marks):
         return messages, False
     _forwards(chain, messages, marks)
     n = chain.low.size
-    y, w, values, after = np.empty((4, NODES * np.max(chain.panels)))
+    y, w, values, after, _ = new_rows(chain)
     work = np.empty((NODES + 2, NODES))
     for back in range(n):
         i = n - 1 - back
@@ -231,7 +239,7 @@ def pair_densities(chain, messages, marks, pairs, until):
     """
     n = chain.low.size
     largest = NODES * np.max(chain.panels)
-    y, before = np.empty((2, largest))
+    y, before = np.empty(largest), np.empty(largest)
     values = np.empty((2, largest))
     work = np.empty((NODES + 2, NODES))
     at = np.empty(2)

@@ -27,6 +27,16 @@ Chain = namedtuple("Chain", "low high rho gap noise place left right slope sigma
 
 
 @inner(FAST)
+def new_rows(chain):
+    """Five arrays of as many numbers as the largest coordinate has nodes.
+
+    Rows of one array would be unpacked as arrays of any layout, which are no vector code.
+    """
+    n = NODES * np.max(chain.panels)
+    return np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+
+
+@inner(FAST)
 def grid(chain, i, y, w):
     """Nodes and weights of coordinate i; returns centre of the first panel, their width, number."""
     count = chain.panels[i]
@@ -149,12 +159,12 @@ def forwards(chain, first, kept):
     ``kept``, where not empty, receives values times tilts of coordinate i from first[i] on.
     """
     n = chain.low.size
-    y, w, values, before, factors = np.empty((5, NODES * np.max(chain.panels)))
+    y, w, values, before, factors = new_rows(chain)
     work = np.empty((NODES + 2, NODES))
     logs = np.zeros(2)
     powers = 0.0
     start = step = 0.0
-    count = 0
+    count = np.int64(0)  # a constant would compile ``spread`` twice
     for i in range(n):
         scale = 1.0 / chain.noise[i]
         centre, width, panels = grid(chain, i, y, w)

@@ -12,8 +12,9 @@ logarithm of the probability and its error:
 
 ``univariate``, ``bivariate`` and ``trivariate`` do one-sided rows, where no variable has two finite
 limits; ``trivariate`` leaves some of them to ``trivariate_adaptive``.  The others, which take
-longer to compile, do what is left.  The mathematics, and the accuracy reached, are in
-``_scalar/bivariate.py``, ``_scalar/plackett.py`` and ``_scalar/trivariate.py``.
+longer to compile, do what is left, ``trivariate_box`` before ``trivariate_box_adaptive``.  The
+mathematics, and the accuracy reached, are in ``_scalar/bivariate.py``, ``_scalar/plackett.py`` and
+``_scalar/trivariate.py``.
 """
 
 import math
@@ -30,7 +31,7 @@ from mvnorth._scalar.bivariate import (
 )
 from mvnorth._scalar.instructions import stack_array
 from mvnorth._scalar.normal import log_ndtr
-from mvnorth._scalar.plackett import trivariate_plackett
+from mvnorth._scalar.plackett import trivariate_plackett, trivariate_plackett_box
 from mvnorth._scalar.trivariate import determinant, trivariate_box_parts, trivariate_parts
 
 _new_row = stack_array(12)
@@ -171,6 +172,23 @@ def trivariate_adaptive(lower, upper, factor, log_prob, rel_error, begin, end):
 
 @kernel()
 def trivariate_box(lower, upper, factor, log_prob, rel_error, begin, end):
+    """Solve rows of three variables with a two-sided one, like ``trivariate``."""
+    row = _new_row()
+    for i in range(begin, end):
+        if rel_error[i] == rel_error[i]:
+            continue
+        _, change = _standardise(lower, upper, factor, i, row)
+        det = determinant(row[6], row[7], row[8])
+        f, error = trivariate_plackett_box(
+            row[0], row[3], row[1], row[4], row[2], row[5], row[6], row[7], row[8], det
+        )
+        if error == error:
+            log_prob[i], error = log_with_error(f, 0.0, error, 3.0, det)
+            rel_error[i] = error + change
+
+
+@kernel()
+def trivariate_box_adaptive(lower, upper, factor, log_prob, rel_error, begin, end):
     """Solve rows of three variables with a two-sided one, like ``trivariate_adaptive``."""
     row = _new_row()
     for i in range(begin, end):

@@ -20,7 +20,17 @@ import numpy as np
 
 from mvnorth._compile import FAST, inner, kernel
 from mvnorth._cpu.chain_location import locate
-from mvnorth._cpu.chain_passes import NODES, Chain, add, forwards, grid, normalise, spread, tilt
+from mvnorth._cpu.chain_passes import (
+    NODES,
+    Chain,
+    add,
+    forwards,
+    grid,
+    new_rows,
+    normalise,
+    spread,
+    tilt,
+)
 
 _PANEL, _COARSE = 5.5, 11.0  # width of panels in sigma: to integrate, to find the windows
 _LEAST = 3  # panels of a coordinate: in each a density changes by exp(16) or so
@@ -34,6 +44,7 @@ _MOST_NODES = 20_000_000  # kept at a time, 160 MB
 _MOST_PAIRS, _MOST_PAIRS_EACH = 1e6, 3e4
 _BAND = 19.0  # deviations of the noise that a panel is spread over
 _REFINEMENTS = 3
+_ROUNDING = 1e-15
 _GOOD = 1e-10  # difference of two widths of panels that is good enough, times the root of d
 _GAIN = 0.01  # of panels narrower by 3/4 or more; it would be (3/4)**32 = 1e-4 asymptotically
 
@@ -91,10 +102,10 @@ def _measure(chain):
     kept = np.empty(first[n])
     if not np.isfinite(forwards(chain, first, kept)):
         return -1
-    y, w, values, after, factors = np.empty((5, NODES * np.max(chain.panels)))
+    y, w, values, after, factors = new_rows(chain)
     work = np.empty((NODES + 2, NODES))
     start = step = 0.0
-    count = 0
+    count = np.int64(0)
     narrow = False
     cut = np.empty((2, n))
     for back in range(n):
@@ -184,14 +195,14 @@ def _integrate(chain, panels):
     narrow = 1
     rounds = 0
     while narrow == 1:
-        _, possible = _aim(chain, _COARSE, _LEAST - 1)
+        _, possible = _aim(chain, _COARSE, np.int64(_LEAST - 1))
         if not possible or rounds == _ROUNDS:
             return -np.inf, np.inf, 0
         narrow = _measure(chain)
         rounds += 1
     if narrow < 0:
         return -np.inf, np.inf, 0
-    panel, least = _PANEL, _LEAST
+    panel, least = _PANEL, np.int64(_LEAST)  # a constant would compile ``_aim`` twice
     nothing, none = np.empty(0, dtype=np.int64), np.empty(0)
     log_prob, error, most = -np.inf, np.inf, 0
     for _ in range(_REFINEMENTS):
@@ -217,8 +228,8 @@ def _integrate(chain, panels):
 def load(low, high, rho, noise):
     """A ``Chain`` without the coordinates that have no limits: they are only links."""
     d = low.size
-    lo, hi, place, left, right, slope, sigma = np.zeros((7, d))
-    r, gap, s = np.zeros(d), np.ones(d), np.ones(d)
+    lo, hi, place, left, right = np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(d)
+    slope, sigma, r, gap, s = np.zeros(d), np.zeros(d), np.zeros(d), np.ones(d), np.ones(d)
     n = 0
     total_rho, total_noise2 = 0.0, 1.0  # of the link so far; of the first with a standard normal
     for i in range(d):
@@ -258,26 +269,37 @@ def turn(lower, upper, rho, low, high, signs):
 
 
 @kernel()
-def markov(lower, upper, rho, noise, log_prob, rel_error, used, found, begin, end):
-    """Log probabilities of rows [begin, end), and what the rule and its windows may have missed.
+def markov(
+    lower, upper, rho, noise, relative, log_prob, rel_error, rule, used, found, begin, end
+):  # fmt: skip
+    """Log probabilities of rows [begin, end), and their errors.
 
     Parameters
     ----------
     lower, upper : (B, d) limits of standardised coordinates in the order of the chain
     rho, noise : (1 or B, d - 1) correlations of neighbours, and sqrt(1 - rho**2) > 0
-    log_prob, rel_error, used : (B,) results; rel_error is that of the probability, infinite where
-        the chain was not resolved; used is the largest number of nodes of a coordinate
+    relative : (B,) relative error of limits and noises; rows with an infinite one are no chains
+    log_prob, rel_error, rule, used : (B,) results; rel_error is that of the probability, infinite
+        where the chain was not resolved; rule is what the rule and its windows may have missed of
+        it; used is the largest number of nodes of a coordinate
     found : (B, 5, d) receives place, left, right, slope and panels of the coordinates that have
         limits, for derivatives; or (0, 5, d)
     """
     d = lower.shape[1]
-    low, high, signs = np.empty((3, d))
+    low, high, signs = np.empty(d), np.empty(d), np.empty(d)
     for b in range(begin, end):
+        log_prob[b], rel_error[b], rule[b], used[b] = -np.inf, np.inf, np.inf, 0
+        if relative[b] == np.inf:
+            continue
         shared = 0 if rho.shape[0] == 1 else b
         turn(lower[b], upper[b], rho[shared], low, high, signs)
         chain = load(low, high, rho[shared], noise[shared])
         panels = np.ones_like(chain.panels)
-        log_prob[b], rel_error[b], used[b] = _integrate(chain, panels)
+        log_p, error, used[b] = _integrate(chain, panels)
+        total = error + _ROUNDING * (d + abs(log_p))
+        total += relative[b] * (d + 2.0 * abs(log_p))
+        if abs(log_p) < np.inf and total < np.inf:
+            log_prob[b], rel_error[b], rule[b] = log_p, total, error
         if found.shape[0] > 0:
             n = panels.size
             found[b, 0, :n], found[b, 1, :n] = chain.place, chain.left

@@ -150,7 +150,7 @@ def _observe(chain, with_pairs, marks, pairs, until):
 def _differentiate(chain, with_pairs, log_prob, rel_error, relative, firm, limits, covs):
     """Derivatives of one chain: limits (2, 3, n), covs (2, n, n); False if they are not known."""
     n = chain.low.size
-    fine, coarse = np.empty((2, 5, n))
+    fine, coarse = np.empty((5, n)), np.empty((5, n))
     until = np.zeros(n, dtype=np.int64)
     if not _observe(chain, with_pairs, fine, covs[0], until):
         return False
@@ -182,15 +182,15 @@ def markov_slopes(
 
     Parameters
     ----------
-    lower, upper, rho, noise, log_prob, rel_error, found : as for ``markov``
-    relative, firm : (B,) relative errors of noises and limits; the latter without what the rounding
-        of intervals takes from their widths
+    lower, upper, rho, noise, log_prob, found, relative : as for ``markov``
+    rel_error : (B,) what ``markov`` calls rule
+    firm : (B,) ``relative`` without what the rounding of intervals takes from their widths
     limits : (2, B, 3, d) derivatives in lower, upper and mean, and their errors; these stay as they
         are where nothing is known, and all does for coordinates without limits
     covs : (2, B, d, d) likewise in the covariance; or (2, 0, d, d)
     """
     d = lower.shape[1]
-    low, high, signs = np.empty((3, d))
+    low, high, signs = np.empty(d), np.empty(d), np.empty(d)
     with_pairs = covs.shape[1] > 0
     for b in range(begin, end):
         if not (rel_error[b] < np.inf and relative[b] < np.inf):

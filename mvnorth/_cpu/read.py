@@ -9,15 +9,15 @@ import math
 
 import numpy as np
 
-from mvnorth._compile import inner, kernel
+from mvnorth._compile import for_python, inner, kernel
 
 NAN, INFINITE, ABOVE, NEGATIVE, SWAPPED = 1, 2, 4, 8, 16
 WRONG = NAN | INFINITE | ABOVE | NEGATIVE | SWAPPED
 LOWER, BOTH = 32, 64  # some lower limit is finite, some coordinate has two finite limits
 SPLIT = 128  # a coordinate has no limits, no variance, an empty interval, or no link to others
-INDEFINITE = 512  # a small covariance has no Cholesky factor
-SMALL = 3  # coordinates whose Cholesky factor is computed here rather than by LAPACK
 NEAR = 256  # a factor is not triangular, or close to singular
+UNFINISHED = 512  # the Cholesky factor of a covariance is left to LAPACK, or does not exist
+SMALL = 3  # coordinates whose Cholesky factor is computed here
 _EPS = 2.0**-52
 _NARROWEST = 2.0**-1000  # width in deviations whose products are still normal numbers
 
@@ -64,17 +64,21 @@ def read_orthant(m, L, upper, factor, scale):
     return bits
 
 
-@kernel()
-def read_limits(lower, upper, mean, rounding):
-    """Subtract ``mean`` from limits (B, d), and note what rounding takes from widths.
+@inner()
+def _read_limits(lower, upper, mean, low_out, high_out, rounding):
+    """Fill limits (B, d) less ``mean``, and note what rounding takes from widths.
 
-    ``rounding`` (B,) is set to the sum of these losses relative to the widths.
+    ``lower``, ``upper`` and ``mean`` are (1 or B, d).  ``rounding`` (B,) is set to the sum of these
+    losses relative to the widths.
     """
     bits = 0
-    for b in range(lower.shape[0]):
+    for b in range(rounding.size):
         rounding[b] = 0.0
+        row_low = lower[b if lower.shape[0] > 1 else 0]
+        row_high = upper[b if upper.shape[0] > 1 else 0]
+        row_mean = mean[b if mean.shape[0] > 1 else 0]
         for i in range(lower.shape[1]):
-            low, high, centre = lower[b, i], upper[b, i], mean[b, i]
+            low, high, centre = row_low[i], row_high[i], row_mean[i]
             if low != low or high != high or centre != centre:
                 bits |= NAN
             if not -np.inf < centre < np.inf:
@@ -85,25 +89,26 @@ def read_limits(lower, upper, mean, rounding):
                 bits |= SPLIT
             if low > -np.inf:
                 bits |= LOWER | (BOTH if high < np.inf else 0)
-            lower[b, i], upper[b, i] = low - centre, high - centre
-            width = upper[b, i] - lower[b, i]
+            low_out[b, i], high_out[b, i] = low - centre, high - centre
+            width = high_out[b, i] - low_out[b, i]
             if low < high and width < np.inf:
-                low, high = abs(lower[b, i]), abs(upper[b, i])
+                low, high = abs(low_out[b, i]), abs(high_out[b, i])
                 rounding[b] += _EPS * (low if low > high else high) / width
     return bits
 
 
-@kernel()
-def read_covariance(cov, deviation, corr, failed):
+@inner()
+def _read_covariance(cov, deviation, corr, failed):
     """Fill standard deviations (N, d) and correlations (N, d, d); return bits and the asymmetry.
 
     Up to ``SMALL`` coordinates ``corr`` becomes the Cholesky factor of the correlations, where
     there is one; ``failed`` (N,) says where there is none.
     """
-    bits = 0
     asymmetry = 0.0
     n, d = deviation.shape
+    bits = 0 if d <= SMALL else UNFINISHED
     for b in range(n):
+        failed[b] = False
         for i in range(d):
             variance = cov[b, i, i]
             if variance < 0.0:
@@ -131,7 +136,7 @@ def read_covariance(cov, deviation, corr, failed):
                 elif total > 0.0:
                     corr[b, i, i] = math.sqrt(total)
                 else:
-                    bits |= INDEFINITE
+                    bits |= UNFINISHED
                     failed[b] = True
                     corr[b, i, i] = 1.0
     return bits, asymmetry
@@ -172,3 +177,19 @@ def scale_box(factor, deviation, lower, upper, rounding, scale, singular):
             if positive and upper[b, i] - lower[b, i] < _NARROWEST:
                 rounding[b] = np.inf
     return bits
+
+
+@kernel()
+def read_box(lower, upper, mean, cov, low_out, high_out, rounding, deviation, factor, failed):
+    """Read limits and covariances; return the bits of either, and the asymmetry."""
+    bits = _read_limits(lower, upper, mean, low_out, high_out, rounding)
+    of_covariance, asymmetry = _read_covariance(cov, deviation, factor, failed)
+    return bits, of_covariance, asymmetry
+
+
+read_limits = for_python(_read_limits)
+
+
+def sides(bits: int) -> int:
+    """Return ``Problems.sides`` from the bits of ``read_limits``."""
+    return 2 if bits & BOTH else int(bool(bits & LOWER))

@@ -12,9 +12,7 @@ unit variances, the correlation rho with it has (1 - rho**2)/rho = tau**2/alpha:
 1 - rho**2 without cancellation.
 """
 
-import itertools
 import math
-from typing import Any
 
 import numpy as np
 
@@ -25,8 +23,6 @@ _ZERO = 64.0  # times eps and the root of the length: entries of a row that may 
 _MISFIT = 1e-8  # more than that between two neighbours, in units of their noise, is no rounding
 _LARGEST = 1e-6  # misfit of all rows together that still counts as rounding
 _FEW = 8  # rows that are looked at before all are made triangular
-_DEPENDENT = 1e-4  # partial correlation that is no rounding, and no misfit that counts as such
-_SINGULAR = 1e-8  # 1 - rho**2 below which nothing is excluded
 _NONE = -1
 
 
@@ -244,44 +240,40 @@ def chains(factor, order, rho, noise, deviation, error, begin, end):
                 break
 
 
-def may_be_chain(factor: np.ndarray) -> np.ndarray:
-    """Return False (B,) where A A^T is certainly not the covariance of a chain, by numpy alone.
-
-    Of any three coordinates of a chain one lies between the other two, which are independent given
-    it.  A few triples are tested; where two coordinates are nearly equal, nothing is excluded.
+@kernel()
+def standardise(
+    lower, upper, rounding, order, noise, deviation, error, rounded, low, high, firm, relative
+):  # fmt: skip
+    """Bring limits (B, d) into the order of the chain and units of the deviations.
 
     Parameters
     ----------
-    factor : (B, d, r) as for ``recognise``
+    rounding : (B,) relative error of limits
+    order, noise, deviation, error : see ``recognise``
+    rounded : relative error of the covariance
+    low, high : (B, d) output
+    firm : (B,) output, relative error of noises and deviations; infinite where there is no chain.
+        To first order log P is off by E[e^T N e], with e the independent noises given the limits
+        and N what their rows are off; E[e^T e] is at most d + 2 |log P|.  A covariance that was
+        rounded has variances given the coordinates before, noise**2, off by its rounding; those of
+        another order are smaller still, by about a number of coordinates.
+    relative : (B,) output, the same with what the rounding of limits brings
     """
-    size, d, _ = factor.shape
-    possible = np.ones(size, dtype=bool)
-    for first in sorted({0, (d - 3) // 2, d - 3}) if d > 2 else ():
-        rows = factor[:, first : first + 3]
-        cov = rows @ rows.swapaxes(1, 2)
-        if size == 1:  # numbers of Python, which take the least time
-            possible[0] = not _dependent(*itertools.chain(*cov[0].tolist()))
-        else:
-            with np.errstate(all="ignore"):
-                possible &= ~_dependent(*cov.reshape(size, 9).T)
-        if not possible.any():
-            break
-    return possible
-
-
-def _dependent(aa: Any, ab: Any, ac: Any, _ba: Any, bb: Any, bc: Any, *rest: Any) -> Any:
-    """Whether any two of three coordinates with that covariance depend given the third."""
-    cc = rest[2]
-    minor_ab, minor_ac, minor_bc = aa * bb - ab * ab, aa * cc - ac * ac, bb * cc - bc * bc
-    every = (minor_ab > _SINGULAR * (aa * bb)) & (minor_ac > _SINGULAR * (aa * cc))
-    every &= minor_bc > _SINGULAR * (bb * cc)
-    for partial, minors in (
-        (ab * cc - ac * bc, minor_ac * minor_bc),
-        (ac * bb - ab * bc, minor_ab * minor_bc),
-        (bc * aa - ab * ac, minor_ab * minor_ac),
-    ):
-        every &= partial * partial > _DEPENDENT**2 * minors
-    return every
+    size, d = lower.shape
+    for b in range(size):
+        shared = b if order.shape[0] > 1 else 0
+        firm[b] = relative[b] = error[shared]
+        if error[shared] == np.inf:
+            continue
+        smallest = 1.0
+        for i in range(d):
+            k = order[shared, i]
+            low[b, i] = lower[b, k] / deviation[shared, k]
+            high[b, i] = upper[b, k] / deviation[shared, k]
+            if i < d - 1 and noise[shared, i] < smallest:
+                smallest = noise[shared, i]
+        firm[b] += (2.0 + d) * rounded / (smallest * smallest)
+        relative[b] = firm[b] + rounding[b]
 
 
 def recognise(
@@ -310,8 +302,6 @@ def recognise(
     order = np.zeros((size, d), dtype=np.int64)
     rho, noise = np.zeros((2, size, d - 1))
     deviation, error = np.zeros((size, d)), np.full(size, np.inf)
-    if not may_be_chain(factor).any():  # and nothing is compiled
-        return order, rho, noise, deviation, error
 
     def some(begin: int, end: int) -> None:
         chains(factor, order, rho, noise, deviation, error, begin, end)

@@ -263,13 +263,16 @@ def reorder_all(
     attached: np.ndarray,
     order: np.ndarray,
     diagonal: np.ndarray,
+    two_sided: bool,
 ) -> None:
-    """``reorder`` of all problems: many small ones side by side, a large one by all threads."""
+    """``reorder`` of all problems: many small ones side by side, a large one by all threads.
+
+    ``two_sided`` says whether any coordinate has two limits.
+    """
     size, d = lower.shape
     if d < LARGE:
-        two_sided = None if (np.isinf(lower) | np.isinf(upper)).all() else True
-        results = (rank, attached, order, diagonal)
-        kernel = partial(reorder, factor, singular, T, lower, upper, *results, two_sided)
+        results = (rank, attached, order, diagonal, True if two_sided else None)
+        kernel = partial(reorder, factor, singular, T, lower, upper, *results)
         run_items(kernel, size, size * d * d * (d + 30) * 4e-10)
         return
     for b in range(size):

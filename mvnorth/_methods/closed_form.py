@@ -1,12 +1,13 @@
 """Problems of one to three coordinates, without random points."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from mvnorth._covariance.dense import Dense
+from mvnorth._cpu import closed_form as kernels
 from mvnorth._estimate import Estimate
 from mvnorth._methods import conditional, quadrature
 from mvnorth._problem import Problems, Request
@@ -15,11 +16,15 @@ from mvnorth._threads import run_items
 MAX_COORDINATES = 3
 # Kernels for one-sided rows of d = 1, 2, 3, and for all others, with the seconds that a row takes.
 _ONE_SIDED = (
-    (("univariate", 2e-8),),
-    (("bivariate", 3e-7),),
-    (("trivariate", 1.5e-6), ("trivariate_adaptive", 5e-5)),
+    ((kernels.univariate, 2e-8),),
+    ((kernels.bivariate, 3e-7),),
+    ((kernels.trivariate, 1.5e-6), (kernels.trivariate_adaptive, 5e-5)),
 )
-_TWO_SIDED = (("univariate_box", 5e-8), ("bivariate_box", 4e-6), ("trivariate_box", 1e-4))
+_TWO_SIDED = (
+    ((kernels.univariate_box, 5e-8),),
+    ((kernels.bivariate_box, 4e-6),),
+    ((kernels.trivariate_box, 1e-5), (kernels.trivariate_box_adaptive, 1e-4)),
+)
 _FAR_OUT = -500.0  # logarithm of a probability
 
 
@@ -65,39 +70,31 @@ def _refine_far_out(problems: Problems, estimate: Estimate, request: Request) ->
 
 
 def _solve(problems: Problems[Dense]) -> Estimate:
-    from mvnorth._cpu import closed_form as kernels
-
-    lower, upper = _as_doubles(problems.lower), _as_doubles(problems.upper)
-    factor = _as_doubles(problems.covariance.factor)
+    lower, upper = _contiguous(problems.lower), _contiguous(problems.upper)
+    factor = _contiguous(problems.covariance.factor)
     size = len(lower)
     log_prob, rel_error = np.empty(size), np.empty(size)
     rel_error.fill(np.nan)
-    for name, cost in _kernels(problems):
-        kernel = getattr(kernels, name)
-        if size == 1:
-            kernel(lower, upper, factor, log_prob, rel_error, 0, 1)
-            left = int(rel_error[0] != rel_error[0])
-        else:
-            left = int(np.isnan(rel_error).sum())
-            rows = partial(kernel, lower, upper, factor, log_prob, rel_error)
-            run_items(rows, size, left * cost)
-            left = int(np.isnan(rel_error).sum())
+    left = size  # rows that the kernels so far have not done
+    for kernel, cost in _kernels(problems):
+        rows = partial(kernel, lower, upper, factor, log_prob, rel_error)
+        run_items(rows, size, left * cost)
+        left = int(rel_error[0] != rel_error[0]) if size == 1 else int(np.isnan(rel_error).sum())
         if left == 0:
             break
     return Estimate.exact(log_prob, rel_error)
 
 
-def _kernels(problems: Problems) -> Iterator[tuple[str, float]]:
-    """Yield the kernels to try, each with the seconds that a row takes.
+def _kernels(problems: Problems) -> tuple[tuple[Callable, float], ...]:
+    """Return the kernels to try, each with the seconds that a row takes.
 
     Each leaves rows that it does not do for the next.
     """
     both = problems.sides == 2 and (problems.size == 1 or bool(problems.two_sided.all()))
-    if not both:
-        yield from _ONE_SIDED[problems.d - 1]
-    yield _TWO_SIDED[problems.d - 1]
+    one_sided, two_sided = _ONE_SIDED[problems.d - 1], _TWO_SIDED[problems.d - 1]
+    return two_sided if both else one_sided + two_sided
 
 
-def _as_doubles(a: np.ndarray) -> np.ndarray:
-    """Return the type for which kernels are compiled: writable contiguous doubles."""
-    return a if a.dtype == np.float64 and a.flags.carray else np.array(a, np.float64, order="C")
+def _contiguous(a: np.ndarray) -> np.ndarray:
+    """Return the layout for which kernels are compiled: contiguous and writable."""
+    return a if a.flags.carray else np.array(a, order="C")

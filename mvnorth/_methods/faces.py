@@ -8,13 +8,14 @@ log-concave: if it is f at the face, a share of at least 1 - exp(-f) of the prob
 a unit of it, which points that carry P evenly would hardly have missed, however small the unit.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from mvnorth._cpu.lattice_sums import add_rounding
 from mvnorth._estimate import Derivatives, Estimate
 from mvnorth._methods import genz
-from mvnorth._methods.lattice_rule import Tilt, add_rounding
+from mvnorth._methods.lattice_rule import Tilt
 
 _NEAR = 4.0  # points near a face that are enough to have seen it
 MISSED = 10.0  # points' worth of P that all of them may have missed at a face
@@ -41,9 +42,11 @@ def relative_rounding(
         rounding, of_problem = base.rounding(singular)
     else:
         rounding, of_problem = tilt.rounding, tilt.of_problem
-    found = replace(estimate, rel_error=np.zeros(rounding.shape))
-    add_rounding(found, rounding, of_problem, most=base.lower.shape[1] * singular)
-    return found.rel_error
+    rel_error = np.zeros(rounding.shape)
+    problems, most = base.problems, base.problems.d * singular
+    limits = (problems.lower, problems.upper, problems.covariance.factor)
+    add_rounding(estimate.log_prob, rel_error, rounding, of_problem, most, *limits)
+    return rel_error
 
 
 def limit_derivatives(system: genz.System, value: np.ndarray, error: np.ndarray) -> Derivatives:

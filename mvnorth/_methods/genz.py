@@ -8,18 +8,13 @@ import numpy as np
 
 from mvnorth._covariance.dense import Dense
 from mvnorth._cpu.genz import PANEL, genz_sums
+from mvnorth._cpu.lattice_sums import add_rounding, corner_shares
 from mvnorth._cpu.rounding import path_rounding
 from mvnorth._estimate import Estimate
 from mvnorth._linalg.reorder_large import reorder_all
 from mvnorth._methods import structured, tilt
-from mvnorth._methods.lattice_rule import (
-    Tilt,
-    add_rounding,
-    corner_share,
-    disclaim_beyond_reach,
-    mean_weights,
-    storage_rounding,
-)
+from mvnorth._methods.lattice_rule import Tilt, mean_weights, storage_rounding
+from mvnorth._methods.tilt import ROUNDS
 from mvnorth._points import Points
 from mvnorth._problem import Problems, Request, in_chunks
 from mvnorth._threads import run_items
@@ -27,18 +22,18 @@ from mvnorth._threads import run_items
 _CHUNK = 2**22  # entries of T at a time: 32 MB
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)  # a frozen one takes three times as long to make
 class System:
     """Problems in the order of integration, each row scaled to a unit diagonal.
 
     Attributes
     ----------
     T, lower, upper, rank, attached, slope, curve : see ``genz_sums``; slope and curve are zero
-        unless ``tilted``
+        before ``tilt``
     order : (B, d) which coordinate of the problem comes where
     diagonal : (B, d) diagonal of the factor in that order, relative to the deviations
     problems : as they were before
-    stretch, shift : (B, d) what ``tilted`` did to limits: times stretch, plus shift
+    stretch, shift : (B, d) what ``tilt`` did to limits: times stretch, plus shift
     """
 
     T: np.ndarray
@@ -64,9 +59,10 @@ class System:
         diagonal = np.empty((size, d))
         ordered = (T, lower, upper, rank, attached)
         factor, singular = problems.covariance.factor, problems.covariance.singular
-        reorder_all(factor, singular, *ordered, order, diagonal)
-        slope, curve, shift = np.zeros((3, size, d))
-        stretch = np.ones((size, d))
+        two_sided = problems.sides not in (0, 1) and bool(problems.two_sided.any())
+        reorder_all(factor, singular, *ordered, order, diagonal, two_sided)
+        slope, curve, shift, stretch = np.zeros((4, size, d))
+        stretch.fill(1.0)
         return cls(*ordered, slope, curve, order, diagonal, problems, stretch, shift)
 
     @cached_property
@@ -76,15 +72,19 @@ class System:
         mirrored = np.where(self.problems.upper == np.inf, -length, length)
         return self.diagonal * np.take_along_axis(mirrored, self.order, axis=1)
 
-    def tilted(self, singular: float, rounds: int = tilt.ROUNDS) -> tuple["System", Tilt]:
-        """Return the problems in tilted variables; ``singular`` is that of the problems."""
-        T, lower, upper = self.T.copy(), self.lower.copy(), self.upper.copy()
-        slope, curve, stretch, shift = np.empty((4, *lower.shape))
-        limits = (None if self.one_sided else lower, upper)
-        outputs = (slope, curve, stretch, shift)
-        found = tilt.tilt(T, *limits, self.rank, self.attached, *outputs, singular, rounds)
-        tilted = {"T": T, "lower": lower, "upper": upper, "slope": slope, "curve": curve}
-        return replace(self, **tilted, stretch=stretch, shift=shift), found
+    def tilt(self, singular: float, rounds: int = ROUNDS) -> Tilt:
+        """Bring the problems into tilted variables; ``singular`` is that of the problems."""
+        limits = (None if self.one_sided else self.lower, self.upper)
+        outputs = (self.slope, self.curve, self.stretch, self.shift)
+        return tilt.tilt(
+            self.T, *limits, self.rank, self.attached, *outputs, singular, rounds
+        )  # fmt: skip
+
+    def tilted(self, singular: float, rounds: int = ROUNDS) -> tuple["System", Tilt]:
+        """Return the problems in tilted variables, and leave these as they are."""
+        names = ("T", "lower", "upper", "slope", "curve", "stretch", "shift")
+        other = replace(self, **{name: getattr(self, name).copy() for name in names})
+        return other, other.tilt(singular, rounds)
 
     def rounding(self, singular: float) -> tuple[np.ndarray, np.ndarray]:
         """Return rounding errors of log P, (B,): of limits and sums, and of the covariance."""
@@ -99,7 +99,9 @@ class System:
     def one_sided(self) -> bool:
         """True if no variable has two limits, of its own or of a row that is tied to it."""
         full_rank = (self.rank == self.lower.shape[1]).all()
-        return bool(full_rank and (self.lower == -np.inf).all())
+        return bool(full_rank) and (
+            self.problems.sides in (0, 1) or bool((self.lower == -np.inf).all())
+        )
 
     @property
     def kernel_arguments(self) -> tuple[np.ndarray, ...]:
@@ -134,7 +136,7 @@ def integrate(problems: Problems, request: Request, tilted: bool) -> Estimate:
 def _integrate(problems: Problems[Dense], request: Request, tilted: bool) -> Estimate:
     system, found = System.of(problems), None
     if tilted:
-        system, found = system.tilted(problems.covariance.singular)
+        found = system.tilt(problems.covariance.singular)
     kernel, d = partial(genz_sums, *system.cpu_arguments), problems.d
 
     def weigh(rows: np.ndarray, points: Points) -> np.ndarray:
@@ -151,8 +153,9 @@ def _integrate(problems: Problems[Dense], request: Request, tilted: bool) -> Est
 
 def corner(system: System) -> np.ndarray:
     """Return the share of a point that may hide a corner of the integrand, (B,)."""
-    norm = np.sqrt(np.max(np.einsum("bij,bij->bi", system.T, system.T), axis=1))
-    return corner_share(np.where(system.rank > 1, norm, 0.0))
+    share = np.empty(system.rank.size)
+    corner_shares(system.T, system.rank, share)
+    return share
 
 
 def estimate(
@@ -169,12 +172,12 @@ def estimate(
     result = mean_weights(weigh, corner(system), d, level, request, log_scale)
     singular = problems.covariance.singular
     if tilted is not None:
-        result = tilted.scaled(result)
+        result.log_bound = tilted.log_bound
         rounding = (tilted.rounding, tilted.of_problem)
     else:
         rounding = system.rounding(singular)
-    add_rounding(result, *rounding, most=d * singular)
-    deviation = problems.covariance.deviations()
-    disclaim_beyond_reach(result, problems.lower, problems.upper, deviation)
-    result.rel_error[:] += storage_rounding(result, d, request)
+    limits = (problems.lower, problems.upper, problems.covariance.factor)
+    add_rounding(result.log_prob, result.rel_error, *rounding, d * singular, *limits)
+    if request.device is not None:
+        result.rel_error[:] += storage_rounding(result, d, request)
     return result

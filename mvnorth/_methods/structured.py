@@ -11,18 +11,12 @@ from functools import partial
 import numpy as np
 
 from mvnorth._covariance.one_factor import OneFactorRows
+from mvnorth._cpu.lattice_sums import add_rounding, corner_shares
 from mvnorth._cpu.structured import sort_keys, structured_sums
 from mvnorth._cpu.structured_tilting import structured_rounding, tilt_structured
 from mvnorth._estimate import Estimate
 from mvnorth._linalg.one_factor import cholesky
-from mvnorth._methods.lattice_rule import (
-    Tilt,
-    add_rounding,
-    corner_share,
-    disclaim_beyond_reach,
-    mean_weights,
-    storage_rounding,
-)
+from mvnorth._methods.lattice_rule import Tilt, mean_weights, storage_rounding
 from mvnorth._points import Points
 from mvnorth._problem import Problems, Request
 from mvnorth._threads import run_items
@@ -132,7 +126,8 @@ def estimate(
     limited = np.arange(problems.d) < system.rank[:, None]
     dependent = np.count_nonzero((system.v != 0.0) & limited, axis=1)
     norm = np.max(np.abs(system.t), axis=1, where=limited, initial=0.0)
-    corner = corner_share(np.where(dependent < 2, 0.0, norm))
+    corner = np.empty(problems.size)
+    corner_shares(norm[:, None, None], dependent, corner)
     level = int(np.clip(np.ceil(np.log2(2 * problems.d + 1)), *_FIRST_LEVELS))
     log_scale = None if tilt is None else tilt.log_scale
     result = mean_weights(weigh, corner, problems.d, level, request, log_scale)
@@ -140,9 +135,10 @@ def estimate(
     rounding = np.finfo(float).eps * np.sum(np.abs(system.t), axis=1, where=limited)
     result.rel_error[:] += rounding
     if tilt is not None:
-        result = tilt.scaled(result)
+        result.log_bound[:] = tilt.log_bound
     of_weights = system.rounding() if tilt is None else tilt.rounding
-    add_rounding(result, of_weights, np.zeros(of_weights.shape), most=0.0)
+    of_problem, most = np.zeros(of_weights.shape), 0.0
+    limits = (problems.lower, problems.upper, system.deviation[:, :, None])
+    add_rounding(result.log_prob, result.rel_error, of_weights, of_problem, most, *limits)
     result.rel_error[:] += storage_rounding(result, problems.d, request)
-    disclaim_beyond_reach(result, problems.lower, problems.upper, system.deviation)
     return result

@@ -15,12 +15,13 @@ from functools import partial
 
 import numpy as np
 
+from mvnorth._cpu.lattice_sums import CORNER
 from mvnorth._cpu.structured_pathwise import structured_pathwise_sums
 from mvnorth._estimate import Derivatives, Estimate
 from mvnorth._linalg.one_factor import running_sums
 from mvnorth._methods import structured
 from mvnorth._methods.lattice_means import LatticeMeans, Sums, of_size, quotients
-from mvnorth._methods.lattice_rule import CORNER, REPLICATES
+from mvnorth._methods.lattice_rule import REPLICATES
 from mvnorth._methods.one_factor_rule import by_sides
 from mvnorth._methods.quadrature import differentiate_reflected
 from mvnorth._points import Points

@@ -14,6 +14,7 @@ from numba import njit
 from support.boxes import boxes, within
 
 from mvnorth._compile import for_python
+from mvnorth._cpu import closed_form as kernels
 from mvnorth._methods import closed_form
 from mvnorth._precompute import quadrature
 from mvnorth._scalar.bivariate import (
@@ -24,7 +25,7 @@ from mvnorth._scalar.bivariate import (
 )
 from mvnorth._scalar.log_concave import log_concave_integrator
 from mvnorth._scalar.normal import ndtr_parts
-from mvnorth._scalar.plackett import trivariate_plackett
+from mvnorth._scalar.plackett import trivariate_plackett, trivariate_plackett_box
 from mvnorth._scalar.trivariate import (
     determinant,
     integral_parts,
@@ -57,9 +58,14 @@ def _solve_rows(lower, upper, corr, log_prob, rel_error):
         elif d == 2:
             f, power, error = bivariate_interval_parts(a[0], b[0], a[1], b[1], r[0])
         elif not one_sided:
-            f, power, error = trivariate_box_parts(
-                a[0], b[0], a[1], b[1], a[2], b[2], r[0], r[1], r[2]
+            det = determinant(r[0], r[1], r[2])
+            f, error = trivariate_plackett_box(
+                a[0], b[0], a[1], b[1], a[2], b[2], r[0], r[1], r[2], det
             )
+            if math.isnan(error):
+                f, power, error = trivariate_box_parts(
+                    a[0], b[0], a[1], b[1], a[2], b[2], r[0], r[1], r[2]
+                )
         else:
             det = determinant(r[0], r[1], r[2])
             f, error = trivariate_plackett(b[0], b[1], b[2], r[0], r[1], r[2], det)
@@ -443,6 +449,28 @@ def test_limits_too_far_out_are_not_claimed(limit):
             assert log_prob[0] < -1e9
             assert rel_error[0] > 1e-7
             assert limit < 1e6 or rel_error[0] == INF
+
+
+@pytest.mark.parametrize(("width", "share"), [(0.3, 0.05), (1.0, 0.4), (3.0, 0.85)])
+def test_both_methods_for_boxes_of_three_variables_agree(width, share):
+    rng = np.random.default_rng(7)
+    size = 2000
+    factor = rng.normal(size=(size, 3, 3))
+    factor /= np.linalg.norm(factor, axis=2, keepdims=True)
+    centre, widths = rng.normal(size=(size, 3)), width * np.exp(rng.normal(size=(size, 3)) / 2)
+    lower, upper = centre - widths / 2, centre + widths / 2
+    lower[::5, 0] = -INF
+    results = []
+    for kernel in (kernels.trivariate_box, kernels.trivariate_box_adaptive):
+        log_prob, rel_error = np.empty(size), np.full(size, np.nan)
+        kernel(lower, upper, factor, log_prob, rel_error, 0, size)
+        results.append((log_prob, rel_error))
+    (first, first_error), (second, second_error) = results
+    taken = ~np.isnan(first_error)
+    assert taken.mean() > share
+    off = np.abs(np.expm1(first[taken] - second[taken]))
+    assert (off <= (first_error + second_error)[taken]).all()
+    assert np.median(first_error[taken]) < 2e-13
 
 
 def random_problems(rng, size, d, shared):

@@ -65,7 +65,7 @@ def _phases(d: int, repeats: int) -> tuple[float, float, float]:
 
     def order() -> None:
         lower[:], upper[:] = -np.inf, b
-        reorder_large.reorder_all(L[None], 1e-12, T, lower, upper, rank, attached, *origin)
+        reorder_large.reorder_all(L[None], 1e-12, T, lower, upper, rank, attached, *origin, False)
 
     def find_tilt() -> None:
         copies = (T.copy(), lower.copy(), upper.copy())
