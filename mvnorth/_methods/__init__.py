@@ -95,6 +95,14 @@ _TABLE = (
         whole=True,
     ),
     Method(
+        "gauss",
+        "Gauss rules in tilted variables, for up to ten coordinates",
+        "blocks of 2 to 10 dependent coordinates and a covariance that is not singular",
+        "mvnorth._methods.gauss",
+        place=5.0,
+        samples=True,
+    ),
+    Method(
         "genz",
         "Genz's method without the tilt, for comparison",
         "any covariance",
