@@ -362,7 +362,7 @@ def _tensor(
             return log_prob, np.inf, spent
         change[n] = max(abs(total - before) / total, _LEAST_CHANGE)
         before = total
-        log_prob = log_scaled(total, reference) + log_scale
+        log_prob = min(0.0, log_scaled(total, reference) + log_scale)
         target = max(relative, absolute * math.exp(-log_prob))
         error = claim(change, n)
         if n > 3:
@@ -472,7 +472,7 @@ def _sparse(
             return log_prob, np.inf, spent
         change[level + 1] = max(abs(total - before) / total, _LEAST_CHANGE)
         before = total
-        log_prob = log_scaled(total, reference) + log_scale
+        log_prob = min(0.0, log_scaled(total, reference) + log_scale)
         target = max(relative, absolute * math.exp(-log_prob))
         error = claim(change, level + 1)
         if error <= target or (level == 1 and change[2] > _PROMISING):
