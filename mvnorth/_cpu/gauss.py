@@ -23,32 +23,27 @@ import numpy as np
 from mvnorth._compile import FAST, inner, kernel
 from mvnorth._linalg.reorder import row_or_none
 from mvnorth._scalar.exp_log import exp_parts, log_scaled, power_of_two
+from mvnorth._scalar.gauss import (
+    CHUNK,
+    DEGREE,
+    EQUAL,
+    LEAST_CHANGE,
+    MOST,
+    RULES,
+    claimed_error,
+    largest_error,
+    place_rule,
+    points_suffice,
+    rule_width,
+    set_counts,
+    set_fewer,
+    single_limit,
+)
 from mvnorth._scalar.instructions import stack_array
 from mvnorth._scalar.normal import interval_parts, ndtr_parts
 
 LANES = 4096
-MOST = 24  # nodes of a variable between two limits, at most
-RULES = 12  # nodes of a variable with one limit, at most
-CHUNK = 8  # numbers of a rule that are evaluated at a time
-DEGREE = 11  # of the polynomials in the table
-LEFT, RIGHT = -6.0, 9.0
-FAR_PIECES, NEAR_PIECES = 8, 30
-_FAR_SCALE = FAR_PIECES * LEFT * LEFT
-_NEAR_SCALE = NEAR_PIECES / (RIGHT - LEFT)
-_IRRELEVANT = 76.0  # 2 log of the ratio of densities beyond which a limit does not matter
 _LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
-_ONE_LIMIT = 2.0 * math.sqrt(_IRRELEVANT)  # width beyond which one of two limits never matters
-_EXTRA_NODES, _MOST_EXTRA = (
-    1.25,
-    12.0,
-)  # nodes for phi between two limits: a unit of width, and at most
-_SAFETY, _FIRST_SAFETY = 4.0, 20.0  # of claimed errors, the latter with three nodes
-_HISTORY = 0.2  # share of earlier changes that counts as evidence
-_FASTEST, _SLOWEST = 0.05, 0.97  # range of the ratio of successive changes
-_EQUAL = 4  # coordinates up to which all variables have the same number of nodes
-_MOST_FEWER = 3.0  # nodes of a variable, than the one that matters most has
-_LEAST_CHANGE = 1e-15  # what rounding makes of no change
-_CONVERGED = 1e-13  # changes that may be rounding
 _chunk = stack_array(CHUNK)
 
 
@@ -58,16 +53,9 @@ def rule_below(table, first, n, b, stride, begin, y, weight):
 
     ``first`` is where the rule starts in the table.
     """
-    high = b if b < RIGHT else RIGHT
-    far = high < LEFT
-    place = _FAR_SCALE / (high * high) if far else (high - LEFT) * _NEAR_SCALE
-    piece = int(place)
-    last = FAR_PIECES - 1 if far else NEAR_PIECES - 1
-    piece = last if piece > last else piece
-    x = 2.0 * (place - piece) - 1.0
-    width = -(-2 * n // CHUNK) * CHUNK
-    start = first + (piece if far else piece + FAR_PIECES) * (DEGREE + 1) * width
-    scale = -1.0 / high if far else 1.0
+    piece, x, high, scale = place_rule(b)
+    width = rule_width(n)
+    start = first + piece * (DEGREE + 1) * width
     value = _chunk()
     for chunk in range(0, width, CHUNK):
         for c in range(CHUNK):
@@ -129,16 +117,13 @@ def _split_between(
         low, high = lower + acc[p], upper + acc[p]
         weight, power = state[0, p], state[1, p]
         exponent = state[2, p] + acc[p] * (slope + curve * acc[p])
-        below, above = min(high, 0.0), max(low, 0.0)
-        without_low = low < -math.sqrt(below * below + _IRRELEVANT)
-        without_high = high > math.sqrt(above * above + _IRRELEVANT)
-        if without_low or without_high:
-            limit = high if without_low else -low
+        sign, limit = single_limit(low, high)
+        if sign != 0.0:
             f, k2 = ndtr_parts(limit)
             rule_below(table, first, n, limit, count, p, y, later[0])
             for k in range(n):
                 q = k * count + p
-                y[q] = y[q] if without_low else -y[q]
+                y[q] *= sign
                 later[0, q] *= weight * f
                 later[1, q], later[2, q] = power + k2, exponent
             for k in range(n, m):
@@ -275,41 +260,6 @@ def sum_nodes(
     return grand, reference
 
 
-@inner()
-def claim(change, n):
-    """Return a bound on the relative error of the sum with n nodes a variable, from ``change``.
-
-    change[k] is the relative change from k - 1 to k nodes.  Two sums may agree by accident, so
-    earlier changes count as well, and changes that do not fall are taken for the start of a long
-    series.  The constants are measured (docs/gauss.md).
-    """
-    if n < 3:
-        return np.inf
-    evidence, share, ratio = 0.0, 1.0, _FASTEST
-    for k in range(n, max(1, n - 3), -1):
-        evidence = max(evidence, share * change[k])
-        share *= _HISTORY
-    for k in range(n, max(2, n - 3), -1):
-        ratio = max(ratio, change[k] / change[k - 1])
-    ratio = min(ratio, _SLOWEST)
-    series = ratio / (1.0 - ratio) if change[n] > _CONVERGED else 1.0
-    return (_FIRST_SAFETY if n == 3 else _SAFETY) * evidence * series
-
-
-@inner()
-def _set_counts(counts, n, fewer, lower, upper, d):
-    """Set the nodes of all variables, n - fewer but 2 at least; return how many points that is."""
-    points = 1.0
-    for i in range(d - 1):
-        nodes = n if n <= 2 else max(2, n - fewer[i])
-        counts[0, i] = counts[1, i] = nodes
-        if lower is not None and upper[i] - lower[i] < _ONE_LIMIT:
-            extra = min(_MOST_EXTRA, _EXTRA_NODES * (upper[i] - lower[i]))
-            counts[0, i] = min(MOST, nodes + int(extra))
-        points *= counts[0, i]
-    return points
-
-
 @kernel(FAST)
 def gauss_rows(
     T, lower, upper, slope, curve, log_scale, table, starts, legendre, relative, absolute, most,
@@ -340,7 +290,7 @@ def gauss_rows(
         for i in range(d):
             fewer[i], alone[i] = 0, 0.0
         for n in range(1, RULES + 1):
-            points = _set_counts(counts, n, fewer, low, upper[b], d)
+            points = set_counts(counts, n, fewer, low, upper[b], d)
             if n > 1 and spent + points > most:
                 break
             total, reference = sum_nodes(
@@ -351,38 +301,26 @@ def gauss_rows(
             if not 0.0 < total < np.inf:
                 rel_error[b] = np.inf
                 break
-            change[n] = max(abs(total - before) / total, _LEAST_CHANGE)
+            change[n] = max(abs(total - before) / total, LEAST_CHANGE)
             before = total
             log_prob[b] = log_scaled(total, reference) + log_scale[b]
-            target = max(relative, absolute * math.exp(-log_prob[b]))
-            rel_error[b] = claim(change, n)
-            if n > 3:
-                for i in range(d - 1):
-                    if counts[1, i] == 2:
-                        rel_error[b] += _SAFETY * alone[i]
+            target = largest_error(relative, absolute, log_prob[b])
+            rel_error[b] = claimed_error(change, n, counts, alone, d)
             if rel_error[b] <= target:
                 break
-            if n == 2 and d > _EQUAL:
-                largest = 0.0
+            if n == 2 and d > EQUAL:
                 for i in range(d - 1):
                     counts[0, i], counts[1, i] = counts[0, i] + 1, 3
                     changed, _ = sum_nodes(
                         T[b], low, upper[b], slope[b], curve[b], counts, table, starts, legendre,
                         d, reference, lanes, outer, y,
                     )  # fmt: skip
-                    alone[i] = max(abs(changed - total) / total, _LEAST_CHANGE)
-                    largest = max(largest, alone[i])
+                    alone[i] = max(abs(changed - total) / total, LEAST_CHANGE)
                     spent += points * counts[0, i] / (counts[0, i] - 1)
                     counts[0, i], counts[1, i] = counts[0, i] - 1, 2
-                for i in range(d - 1):
-                    fewer[i] = int(min(_MOST_FEWER, math.log10(largest / alone[i])))
-            if n > 3 and target > 0.0:
-                # Go on only if the points will do, should the error fall on as it did.
-                ratio, error, m, need = math.sqrt(change[n] / change[n - 2]), rel_error[b], n, 0.0
-                while error > target and m <= RULES and spent + need <= most:
-                    m += 1
-                    error *= ratio
-                    need = _set_counts(counts, m, fewer, low, upper[b], d)
-                if error > target or m > RULES or spent + need > most:
-                    break
+                set_fewer(fewer, alone, d)
+            if n > 3 and target > 0.0 and not points_suffice(
+                change, n, rel_error[b], target, spent, most, counts, fewer, low, upper[b], d
+            ):  # fmt: skip
+                break
         used[b] = int(spent)
