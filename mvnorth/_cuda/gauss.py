@@ -1,0 +1,312 @@
+"""Tensor products of Gauss rules on a device, see ``mvnorth._cpu.gauss``.
+
+A block integrates one row at a time.  A point of the tensor product is a path through the
+variables, and paths that begin alike share what they begin with: a thread takes the nodes of the
+first variables as its item gives them, and runs through all nodes of the others, so that most
+steps are those of the last variables.  As many variables are the first ones as it takes to give
+every thread an item; all threads then do the same steps at the same time.  A step costs Phi of a
+limit, about 100 operations, and two polynomials of degree 11 for a node and its weight, whose
+coefficients come through the caches.  What a thread knows of its path, six numbers a variable, is
+in local memory.
+
+Sums are kept as mantissa and power of two, and added in an order that depends on d alone.  After
+each sum the first thread decides what is next, by the functions that the CPU calls.  All is in
+double precision, whatever the precision of the input.
+"""
+
+import math
+
+import numpy as np
+from numba import cuda, float64, int64
+
+from mvnorth._cuda.groups import THREADS, join_group
+from mvnorth._cuda.launch import Queue, Shape, kernel, multiprocessors
+from mvnorth._scalar.exp_log import exp_parts, log_scaled, power_of_two
+from mvnorth._scalar.gauss import (
+    DEGREE,
+    EQUAL,
+    LEAST_CHANGE,
+    RULES,
+    claimed_error,
+    largest_error,
+    place_rule,
+    points_suffice,
+    rule_width,
+    set_counts,
+    set_fewer,
+    single_limit,
+)
+from mvnorth._scalar.genz import join_sums
+from mvnorth._scalar.normal import interval_parts, ndtr_parts
+
+MAX_COORDINATES = 10
+FEW, FEW_THREADS = 5, 32  # coordinates up to which a block has but one warp, as points are few
+RESIDENT = 4  # blocks a multiprocessor
+_CHANGES = RULES + 1
+_LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
+# Rows of ``given``, what is said of the variables
+LOWER, UPPER, SLOPE, CURVE = range(4)
+# Rows of ``path``: weight * 2**power * exp(exponent) before the node of a variable is chosen; 1 or
+# -1 if sign * y is below the limit, 0 if y is between two limits, which then are those given plus
+# ``limit``; and y
+WEIGHT, POWER, EXPONENT, SIGN, LIMIT, NODE = range(6)
+# Places on the desk: whether there is a sum to do; nodes of the variable that has most; the
+# variable that alone has one more, or -1; points spent; points of the last sum without that
+# variable; that sum, and its power of two
+ACTIVE, NODES, PROBED, SPENT, POINTS, TOTAL, TOP = range(7)
+
+
+@cuda.jit(device=True)
+def node_below(table, first, n, b, k):
+    """Node k of the n-point rule below b, and its weight."""
+    piece, x, high, scale = place_rule(b)
+    width = rule_width(n)
+    start = first + piece * (DEGREE + 1) * width + k
+    distance, weight = table[start], table[start + n]
+    for j in range(1, DEGREE + 1):
+        distance = distance * x + table[start + j * width]
+        weight = weight * x + table[start + j * width + n]
+    return high - scale * distance, weight
+
+
+@cuda.jit(device=True)
+def conditional_sum(factor, path, i):
+    """-sum_j T_ij y_j over the variables before i."""
+    acc = 0.0
+    for j in range(i):
+        acc -= factor[i, j] * path[NODE, j]
+    return acc
+
+
+@cuda.jit(device=True)
+def enter_variable(factor, given, path, i):
+    """Compute the limits of variable i and, if only one of them matters, Phi of it."""
+    acc = conditional_sum(factor, path, i)
+    sign, limit = 1.0, given[UPPER, i] + acc
+    if given[LOWER, i] > -np.inf:
+        sign, limit = single_limit(given[LOWER, i] + acc, limit)
+    if sign != 0.0:
+        f, k = ndtr_parts(limit)
+        path[WEIGHT, i] *= f
+        path[POWER, i] += k
+    path[EXPONENT, i] += acc * (given[SLOPE, i] + given[CURVE, i] * acc)
+    path[SIGN, i], path[LIMIT, i] = sign, limit if sign != 0.0 else acc
+
+
+@cuda.jit(device=True)
+def choose_node(given, counts, table, starts, legendre, path, i, k):
+    """Let y be node k of variable i, and write the weight before the next variable."""
+    weight, exponent, sign, limit = (
+        path[WEIGHT, i], path[EXPONENT, i], path[SIGN, i], path[LIMIT, i]
+    )  # fmt: skip
+    if sign != 0.0:
+        n = counts[1, i]  # other nodes than these n have no weight
+        y, share = node_below(table, starts[n], n, limit, k if k < n else n - 1)
+        y *= sign
+        weight *= share if k < n else 0.0
+    else:
+        low, high, m = given[LOWER, i] + limit, given[UPPER, i] + limit, counts[0, i]
+        half = 0.5 * (high - low)
+        half = half if half > 0.0 else 0.0
+        y = 0.5 * (low + high) + half * legendre[m, 0, k]
+        weight *= half * legendre[m, 1, k]
+        exponent -= 0.5 * y * y + _LOG_SQRT_2_PI
+    path[NODE, i] = y
+    path[WEIGHT, i + 1], path[POWER, i + 1] = weight, path[POWER, i]
+    path[EXPONENT, i + 1] = exponent
+
+
+@cuda.jit(device=True)
+def finish_path(factor, given, path, last):
+    """``(weight, power)`` of a path, with the probability of the last variable."""
+    acc = conditional_sum(factor, path, last)
+    high = given[UPPER, last] + acc
+    if given[LOWER, last] > -np.inf:
+        _, f, k, _ = interval_parts(given[LOWER, last] + acc, high)
+        f = f if f > 0.0 else 0.0
+    else:
+        f, k = ndtr_parts(high)
+    exponent = path[EXPONENT, last] + acc * (given[SLOPE, last] + given[CURVE, last] * acc)
+    tilt, rise = exp_parts(exponent, 0.0)
+    return path[WEIGHT, last] * f * tilt, path[POWER, last] + k + rise
+
+
+@cuda.jit(device=True)
+def sum_paths(factor, given, counts, table, starts, legendre, path, d):
+    """Sum of the weights of all paths of this thread, as ``(total, top)``, see ``join_sums``."""
+    chosen = cuda.local.array(MAX_COORDINATES, int64)
+    last, begin, items = d - 1, 0, 1
+    while begin < last and items < cuda.blockDim.x:
+        items *= counts[0, begin]
+        begin += 1
+    total, top = 0.0, -np.inf
+    for item in range(cuda.threadIdx.x, items, cuda.blockDim.x):
+        for i in range(last):
+            chosen[i] = 0
+        rest = item
+        for i in range(begin):
+            chosen[i], rest = rest % counts[0, i], rest // counts[0, i]
+        path[WEIGHT, 0], path[POWER, 0], path[EXPONENT, 0] = 1.0, 0.0, 0.0
+        enter_variable(factor, given, path, 0)
+        i = 0
+        while i >= 0:
+            choose_node(given, counts, table, starts, legendre, path, i, chosen[i])
+            i += 1
+            if i < last:
+                enter_variable(factor, given, path, i)
+                continue
+            weight, power = finish_path(factor, given, path, last)
+            own = power if weight > 0.0 else -np.inf
+            total, _, top = join_sums(total, 0.0, top, weight, 0.0, own)
+            i -= 1
+            while i >= begin and chosen[i] == counts[0, i] - 1:
+                chosen[i] = 0
+                i -= 1
+            if i < begin:
+                break
+            chosen[i] += 1
+    return total, top
+
+
+@cuda.jit(device=True)
+def relative_change(total, top, other, other_top):
+    """|other - total| / total, but not less than rounding makes of no change."""
+    change = abs(other * power_of_two(other_top - top) - total) / total
+    return max(change, LEAST_CHANGE)
+
+
+@cuda.jit(device=True)
+def probe(counts, i, nodes):
+    """Give variable i so many nodes more than two, or take them back."""
+    counts[0, i] += nodes
+    counts[1, i] += nodes
+
+
+@cuda.jit(device=True)
+def start_sum(desk, given, counts, fewer, n, most, d):
+    """Ask for the sum with n nodes, if there are points left for it."""
+    points = set_counts(counts, n, fewer, given[LOWER], given[UPPER], d)
+    within = n == 1 or desk[SPENT] + points <= most
+    desk[ACTIVE] = 1.0 if within else 0.0
+    desk[NODES], desk[PROBED], desk[POINTS] = n, -1.0, points
+
+
+@cuda.jit(device=True)
+def note_sum(
+    desk, given, counts, fewer, alone, change, d, relative, absolute, most, log_scale, result,
+    total, top,
+):  # fmt: skip
+    """Write what is known after a sum to ``result``, and ask for the next one; see the twin.
+
+    result : (2,) logarithm of the probability, and its relative error
+    """
+    n, i = int64(desk[NODES]), int64(desk[PROBED])
+    if i >= 0:
+        alone[i] = relative_change(desk[TOTAL], desk[TOP], total, top)
+        desk[SPENT] += desk[POINTS] * counts[0, i] / (counts[0, i] - 1)
+        probe(counts, i, -1)
+        if i + 1 < d - 1:
+            desk[PROBED] = i + 1
+            probe(counts, i + 1, 1)
+            return
+        set_fewer(fewer, alone, d)
+    else:
+        desk[SPENT] += desk[POINTS]
+        desk[ACTIVE] = 0.0
+        if not 0.0 < total < np.inf:
+            result[1] = np.inf
+            return
+        change[n] = relative_change(total, top, desk[TOTAL], desk[TOP])
+        desk[TOTAL], desk[TOP] = total, top
+        result[0] = log_scaled(total, top) + log_scale
+        result[1] = claimed_error(change, n, counts, alone, d)
+        target = largest_error(relative, absolute, result[0])
+        if result[1] <= target:
+            return
+        if n == 2 and d > EQUAL:
+            desk[ACTIVE], desk[PROBED] = 1.0, 0.0
+            probe(counts, 0, 1)
+            return
+        if n > 3 and target > 0.0 and not points_suffice(
+            change, n, result[1], target, desk[SPENT], most, counts, fewer, given[LOWER],
+            given[UPPER], d,
+        ):  # fmt: skip
+            return
+    if n < RULES:
+        start_sum(desk, given, counts, fewer, n + 1, most, d)
+    else:
+        desk[ACTIVE] = 0.0
+
+
+@kernel(THREADS, RESIDENT)
+def gauss_rows(
+    T, lower, upper, slope, curve, log_scale, table, starts, legendre, relative, absolute, most,
+    log_prob, rel_error, used,
+):  # fmt: skip
+    """Integrate all rows, with more nodes until the tolerance is met; arguments as of the twin."""
+    factor = cuda.shared.array((MAX_COORDINATES, MAX_COORDINATES), float64)
+    given = cuda.shared.array((4, MAX_COORDINATES), float64)
+    counts = cuda.shared.array((2, MAX_COORDINATES), int64)
+    fewer = cuda.shared.array(MAX_COORDINATES, int64)
+    alone = cuda.shared.array(MAX_COORDINATES, float64)
+    change = cuda.shared.array(_CHANGES, float64)
+    desk = cuda.shared.array(7, float64)
+    result = cuda.shared.array(2, float64)
+    sums = cuda.shared.array((3, THREADS), float64)
+    path = cuda.local.array((6, MAX_COORDINATES), float64)
+    t, d = cuda.threadIdx.x, upper.shape[1]
+    for b in range(cuda.blockIdx.x, upper.shape[0], cuda.gridDim.x):
+        for e in range(t, d * d, cuda.blockDim.x):
+            factor[e // d, e % d] = T[b, e // d, e % d]
+        if t < d:
+            given[LOWER, t], given[UPPER, t] = lower[b, t], upper[b, t]
+            given[SLOPE, t], given[CURVE, t] = slope[b, t], curve[b, t]
+            fewer[t], alone[t] = 0, 0.0
+        cuda.syncthreads()
+        if t == 0:
+            desk[SPENT], desk[TOTAL], desk[TOP] = 0.0, 0.0, 0.0
+            result[0], result[1] = -np.inf, np.inf
+            start_sum(desk, given, counts, fewer, 1, most, d)
+        cuda.syncthreads()
+        while desk[ACTIVE] > 0.0:  # one place to sum from, else the code would be there twice
+            total, top = sum_paths(factor, given, counts, table, starts, legendre, path, d)
+            total, _, top = join_group(total, 0.0, top, cuda.blockDim.x, sums)
+            if t == 0:
+                note_sum(
+                    desk, given, counts, fewer, alone, change, d, relative, absolute, most,
+                    log_scale[b], result, total, top,
+                )  # fmt: skip
+            cuda.syncthreads()
+        if t == 0:
+            log_prob[b], rel_error[b], used[b] = result[0], result[1], int64(desk[SPENT])
+        cuda.syncthreads()  # nobody loads the next row before all are done with this one
+
+
+_rows, _numbers, _whole = float64[:, ::1], float64[::1], int64[::1]
+SHAPES = (
+    Shape(
+        gauss_rows,
+        (
+            float64[:, :, ::1], _rows, _rows, _rows, _rows, _numbers, _numbers, _whole,
+            float64[:, :, ::1], float64, float64, float64, _numbers, _numbers, _whole,
+        ),
+    ),
+)  # fmt: skip
+
+
+def integrate(
+    queue: Queue,
+    arrays: tuple[np.ndarray, ...],
+    relative: float,
+    absolute: float,
+    most: float,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return ``log_prob, rel_error, used``; ``arrays`` are the first nine that the kernel takes."""
+    size, d = arrays[1].shape
+    out = (queue.empty((size,)), queue.empty((size,)), queue.empty((size,), np.int64))
+    there = [queue.put(a) for a in arrays]
+    threads = FEW_THREADS if d <= FEW else THREADS
+    blocks = min(size, multiprocessors() * RESIDENT * (THREADS // threads))
+    queue.run(gauss_rows, blocks, threads, *there, relative, absolute, most, *out)
+    log_prob, rel_error, used = map(queue.get, out)
+    return log_prob, rel_error, used
