@@ -16,6 +16,11 @@ MOST = 24  # nodes of a variable between two limits, at most
 RULES = 12  # nodes of a variable with one limit, at most
 CHUNK = 8  # numbers of a rule that are evaluated at a time
 DEGREE = 11  # of the polynomials in the table
+TENSOR = 8  # coordinates for which there are products of rules
+TENSOR_ONLY = 5  # coordinates up to which there are no sparse grids
+SPARSE_LEVELS = 4
+SPARSE_LANES = 16384  # points of a sparse grid, at most
+PROMISING = 0.1  # change at the first level of a sparse grid, beyond which it is given up
 EQUAL = 4  # coordinates up to which all variables have the same number of nodes
 LEFT, RIGHT = -6.0, 9.0
 FAR_PIECES, NEAR_PIECES = 8, 30
@@ -64,15 +69,20 @@ def single_limit(low, high):
 
 
 @scalar()
+def extra_nodes(lower, upper, i):
+    """Return how many more nodes variable i needs for phi between two limits."""
+    if lower is not None and upper[i] - lower[i] < _ONE_LIMIT:
+        return int(min(_MOST_EXTRA, _EXTRA_NODES * (upper[i] - lower[i])))
+    return 0
+
+
+@scalar()
 def set_counts(counts, n, fewer, lower, upper, d):
     """Set the nodes of all variables, n - fewer but 2 at least; return how many points that is."""
     points = 1.0
     for i in range(d - 1):
-        nodes = n if n <= 2 else max(2, n - fewer[i])
-        counts[0, i] = counts[1, i] = nodes
-        if lower is not None and upper[i] - lower[i] < _ONE_LIMIT:
-            extra = min(_MOST_EXTRA, _EXTRA_NODES * (upper[i] - lower[i]))
-            counts[0, i] = min(MOST, nodes + int(extra))
+        counts[1, i] = n if n <= 2 else max(2, n - fewer[i])
+        counts[0, i] = min(MOST, counts[1, i] + extra_nodes(lower, upper, i))
         points *= counts[0, i]
     return points
 
@@ -133,3 +143,12 @@ def points_suffice(change, n, error, target, spent, most, counts, fewer, lower, 
         error *= ratio
         need = set_counts(counts, m, fewer, lower, upper, d)
     return error <= target and m <= RULES and spent + need <= most
+
+
+@scalar()
+def sparse_points(variables, level):
+    """Return the points of a sparse grid, C(2 variables + level, level)."""
+    points = 1.0
+    for s in range(level):
+        points *= (2.0 * variables + s + 1.0) / (s + 1.0)
+    return points
