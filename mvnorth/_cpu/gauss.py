@@ -29,7 +29,6 @@ from mvnorth._scalar.gauss import (
     EQUAL,
     LEAST_CHANGE,
     MOST,
-    PROMISING,
     RULES,
     SPARSE_LANES,
     SPARSE_LEVELS,
@@ -39,12 +38,14 @@ from mvnorth._scalar.gauss import (
     claimed_error,
     extra_nodes,
     largest_error,
+    meets,
     place_rule,
     points_suffice,
     rule_width,
     set_counts,
     set_fewer,
     single_limit,
+    sparse_is_done,
     sparse_points,
 )
 from mvnorth._scalar.instructions import stack_array
@@ -410,12 +411,8 @@ def _sparse(
         log_prob = log_scaled(total, reference) + log_scale
         target = largest_error(relative, absolute, log_prob)
         error = claim(change, level + 1)
-        if error <= target or (level == 1 and change[2] > PROMISING):
+        if sparse_is_done(change, level, error, target):
             break
-        if level > 1 and target > 0.0:
-            ratio = change[level + 1] / change[level]
-            if error * ratio ** (SPARSE_LEVELS - level) > target:
-                break
     return log_prob, error, spent
 
 
@@ -445,14 +442,12 @@ def gauss_rows(
         sparse = d > TENSOR_ONLY
         for i in range(d - 1):
             sparse = sparse and extra_nodes(low, upper[b], i) == 0
-        target = relative
         if sparse:
             log_prob[b], rel_error[b], spent = _sparse(
                 T[b], low, upper[b], slope[b], curve[b], log_scale[b], table, starts, legendre,
                 relative, absolute, most, d, lanes, y,
             )  # fmt: skip
-            target = largest_error(relative, absolute, log_prob[b])
-        if d <= TENSOR and not rel_error[b] <= target:
+        if d <= TENSOR and not meets(relative, absolute, log_prob[b], rel_error[b]):
             value, error, points = _tensor(
                 T[b], low, upper[b], slope[b], curve[b], log_scale[b], table, starts, legendre,
                 relative, absolute, most - spent, d, lanes, outer, y, counts,

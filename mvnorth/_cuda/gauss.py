@@ -14,38 +14,40 @@ each sum the first thread decides what is next, by the functions that the CPU ca
 double precision, whatever the precision of the input.
 """
 
-import math
-
 import numpy as np
 from numba import cuda, float64, int64
 
+from mvnorth._cuda.gauss_nodes import (
+    CURVE,
+    LOWER,
+    SLOPE,
+    UPPER,
+    begin_variable,
+    node,
+    probability,
+    relative_change,
+)
 from mvnorth._cuda.groups import THREADS, join_group
 from mvnorth._cuda.launch import Queue, Shape, kernel, multiprocessors
-from mvnorth._scalar.exp_log import exp_parts, log_scaled, power_of_two
+from mvnorth._cuda.sparse_grid import SIGNATURE, sparse_rows
+from mvnorth._scalar.exp_log import exp_parts, log_scaled
 from mvnorth._scalar.gauss import (
-    DEGREE,
     EQUAL,
-    LEAST_CHANGE,
     RULES,
+    TENSOR,
+    TENSOR_ONLY,
     claimed_error,
     largest_error,
-    place_rule,
+    meets,
     points_suffice,
-    rule_width,
     set_counts,
     set_fewer,
-    single_limit,
 )
 from mvnorth._scalar.genz import join_sums
-from mvnorth._scalar.normal import interval_parts, ndtr_parts
 
-MAX_COORDINATES = 10
 FEW, FEW_THREADS = 5, 32  # coordinates up to which a block has but one warp, as points are few
 RESIDENT = 4  # blocks a multiprocessor
 _CHANGES = RULES + 1
-_LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
-# Rows of ``given``, what is said of the variables
-LOWER, UPPER, SLOPE, CURVE = range(4)
 # Rows of ``path``: weight * 2**power * exp(exponent) before the node of a variable is chosen; 1 or
 # -1 if sign * y is below the limit, 0 if y is between two limits, which then are those given plus
 # ``limit``; and y
@@ -54,19 +56,6 @@ WEIGHT, POWER, EXPONENT, SIGN, LIMIT, NODE = range(6)
 # variable that alone has one more, or -1; points spent; points of the last sum without that
 # variable; that sum, and its power of two
 ACTIVE, NODES, PROBED, SPENT, POINTS, TOTAL, TOP = range(7)
-
-
-@cuda.jit(device=True)
-def node_below(table, first, n, b, k):
-    """Node k of the n-point rule below b, and its weight."""
-    piece, x, high, scale = place_rule(b)
-    width = rule_width(n)
-    start = first + piece * (DEGREE + 1) * width + k
-    distance, weight = table[start], table[start + n]
-    for j in range(1, DEGREE + 1):
-        distance = distance * x + table[start + j * width]
-        weight = weight * x + table[start + j * width + n]
-    return high - scale * distance, weight
 
 
 @cuda.jit(device=True)
@@ -82,13 +71,9 @@ def conditional_sum(factor, path, i):
 def enter_variable(factor, given, path, i):
     """Compute the limits of variable i and, if only one of them matters, Phi of it."""
     acc = conditional_sum(factor, path, i)
-    sign, limit = 1.0, given[UPPER, i] + acc
-    if given[LOWER, i] > -np.inf:
-        sign, limit = single_limit(given[LOWER, i] + acc, limit)
-    if sign != 0.0:
-        f, k = ndtr_parts(limit)
-        path[WEIGHT, i] *= f
-        path[POWER, i] += k
+    sign, limit, f, k = begin_variable(given[LOWER, i] + acc, given[UPPER, i] + acc)
+    path[WEIGHT, i] *= f
+    path[POWER, i] += k
     path[EXPONENT, i] += acc * (given[SLOPE, i] + given[CURVE, i] * acc)
     path[SIGN, i], path[LIMIT, i] = sign, limit if sign != 0.0 else acc
 
@@ -96,36 +81,21 @@ def enter_variable(factor, given, path, i):
 @cuda.jit(device=True)
 def choose_node(given, counts, table, starts, legendre, path, i, k):
     """Let y be node k of variable i, and write the weight before the next variable."""
-    weight, exponent, sign, limit = (
-        path[WEIGHT, i], path[EXPONENT, i], path[SIGN, i], path[LIMIT, i]
-    )  # fmt: skip
-    if sign != 0.0:
-        n = counts[1, i]  # other nodes than these n have no weight
-        y, share = node_below(table, starts[n], n, limit, k if k < n else n - 1)
-        y *= sign
-        weight *= share if k < n else 0.0
-    else:
-        low, high, m = given[LOWER, i] + limit, given[UPPER, i] + limit, counts[0, i]
-        half = 0.5 * (high - low)
-        half = half if half > 0.0 else 0.0
-        y = 0.5 * (low + high) + half * legendre[m, 0, k]
-        weight *= half * legendre[m, 1, k]
-        exponent -= 0.5 * y * y + _LOG_SQRT_2_PI
+    sign, limit = path[SIGN, i], path[LIMIT, i]
+    low, high = given[LOWER, i] + limit, given[UPPER, i] + limit  # if both matter
+    y, share, rise = node(
+        table, starts, legendre, counts[0, i], counts[1, i], low, high, sign, limit, k
+    )
     path[NODE, i] = y
-    path[WEIGHT, i + 1], path[POWER, i + 1] = weight, path[POWER, i]
-    path[EXPONENT, i + 1] = exponent
+    path[WEIGHT, i + 1], path[POWER, i + 1] = path[WEIGHT, i] * share, path[POWER, i]
+    path[EXPONENT, i + 1] = path[EXPONENT, i] + rise
 
 
 @cuda.jit(device=True)
 def finish_path(factor, given, path, last):
     """``(weight, power)`` of a path, with the probability of the last variable."""
     acc = conditional_sum(factor, path, last)
-    high = given[UPPER, last] + acc
-    if given[LOWER, last] > -np.inf:
-        _, f, k, _ = interval_parts(given[LOWER, last] + acc, high)
-        f = f if f > 0.0 else 0.0
-    else:
-        f, k = ndtr_parts(high)
+    f, k = probability(given[LOWER, last] + acc, given[UPPER, last] + acc)
     exponent = path[EXPONENT, last] + acc * (given[SLOPE, last] + given[CURVE, last] * acc)
     tilt, rise = exp_parts(exponent, 0.0)
     return path[WEIGHT, last] * f * tilt, path[POWER, last] + k + rise
@@ -134,7 +104,7 @@ def finish_path(factor, given, path, last):
 @cuda.jit(device=True)
 def sum_paths(factor, given, counts, table, starts, legendre, path, d):
     """Sum of the weights of all paths of this thread, as ``(total, top)``, see ``join_sums``."""
-    chosen = cuda.local.array(MAX_COORDINATES, int64)
+    chosen = cuda.local.array(TENSOR, int64)
     last, begin, items = d - 1, 0, 1
     while begin < last and items < cuda.blockDim.x:
         items *= counts[0, begin]
@@ -166,13 +136,6 @@ def sum_paths(factor, given, counts, table, starts, legendre, path, d):
                 break
             chosen[i] += 1
     return total, top
-
-
-@cuda.jit(device=True)
-def relative_change(total, top, other, other_top):
-    """|other - total| / total, but not less than rounding makes of no change."""
-    change = abs(other * power_of_two(other_top - top) - total) / total
-    return max(change, LEAST_CHANGE)
 
 
 @cuda.jit(device=True)
@@ -241,57 +204,57 @@ def note_sum(
 @kernel(THREADS, RESIDENT)
 def gauss_rows(
     T, lower, upper, slope, curve, log_scale, table, starts, legendre, relative, absolute, most,
-    log_prob, rel_error, used,
+    log_prob, rel_error, spent,
 ):  # fmt: skip
-    """Integrate all rows, with more nodes until the tolerance is met; arguments as of the twin."""
-    factor = cuda.shared.array((MAX_COORDINATES, MAX_COORDINATES), float64)
-    given = cuda.shared.array((4, MAX_COORDINATES), float64)
-    counts = cuda.shared.array((2, MAX_COORDINATES), int64)
-    fewer = cuda.shared.array(MAX_COORDINATES, int64)
-    alone = cuda.shared.array(MAX_COORDINATES, float64)
+    """Integrate rows whose error is too large, with more nodes until the tolerance is met.
+
+    Arguments as of the twin; what was found and spent before is in log_prob, rel_error and
+    spent (B,).
+    """
+    factor = cuda.shared.array((TENSOR, TENSOR), float64)
+    given = cuda.shared.array((4, TENSOR), float64)
+    counts = cuda.shared.array((2, TENSOR), int64)
+    fewer = cuda.shared.array(TENSOR, int64)
+    alone = cuda.shared.array(TENSOR, float64)
     change = cuda.shared.array(_CHANGES, float64)
     desk = cuda.shared.array(7, float64)
     result = cuda.shared.array(2, float64)
     sums = cuda.shared.array((3, THREADS), float64)
-    path = cuda.local.array((6, MAX_COORDINATES), float64)
+    path = cuda.local.array((6, TENSOR), float64)
     t, d = cuda.threadIdx.x, upper.shape[1]
     for b in range(cuda.blockIdx.x, upper.shape[0], cuda.gridDim.x):
+        if meets(relative, absolute, log_prob[b], rel_error[b]):
+            continue
         for e in range(t, d * d, cuda.blockDim.x):
             factor[e // d, e % d] = T[b, e // d, e % d]
         if t < d:
             given[LOWER, t], given[UPPER, t] = lower[b, t], upper[b, t]
             given[SLOPE, t], given[CURVE, t] = slope[b, t], curve[b, t]
             fewer[t], alone[t] = 0, 0.0
+        left = most - spent[b]
         cuda.syncthreads()
         if t == 0:
             desk[SPENT], desk[TOTAL], desk[TOP] = 0.0, 0.0, 0.0
             result[0], result[1] = -np.inf, np.inf
-            start_sum(desk, given, counts, fewer, 1, most, d)
+            start_sum(desk, given, counts, fewer, 1, left, d)
         cuda.syncthreads()
         while desk[ACTIVE] > 0.0:  # one place to sum from, else the code would be there twice
             total, top = sum_paths(factor, given, counts, table, starts, legendre, path, d)
             total, _, top = join_group(total, 0.0, top, cuda.blockDim.x, sums)
             if t == 0:
                 note_sum(
-                    desk, given, counts, fewer, alone, change, d, relative, absolute, most,
+                    desk, given, counts, fewer, alone, change, d, relative, absolute, left,
                     log_scale[b], result, total, top,
                 )  # fmt: skip
             cuda.syncthreads()
         if t == 0:
-            log_prob[b], rel_error[b], used[b] = result[0], result[1], int64(desk[SPENT])
+            spent[b] += desk[SPENT]
+            if result[1] <= rel_error[b]:
+                log_prob[b], rel_error[b] = result[0], result[1]
         cuda.syncthreads()  # nobody loads the next row before all are done with this one
 
 
-_rows, _numbers, _whole = float64[:, ::1], float64[::1], int64[::1]
-SHAPES = (
-    Shape(
-        gauss_rows,
-        (
-            float64[:, :, ::1], _rows, _rows, _rows, _rows, _numbers, _numbers, _whole,
-            float64[:, :, ::1], float64, float64, float64, _numbers, _numbers, _whole,
-        ),
-    ),
-)  # fmt: skip
+SHAPES = (Shape(gauss_rows, SIGNATURE), Shape(sparse_rows, SIGNATURE))
 
 
 def integrate(
@@ -301,12 +264,15 @@ def integrate(
     absolute: float,
     most: float,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return ``log_prob, rel_error, used``; ``arrays`` are the first nine that the kernel takes."""
+    """Return ``log_prob, rel_error, used``; ``arrays`` are the first nine that kernels take."""
     size, d = arrays[1].shape
-    out = (queue.empty((size,)), queue.empty((size,)), queue.empty((size,), np.int64))
+    out = [queue.put(np.full(size, start)) for start in (-np.inf, np.inf, 0.0)]
     there = [queue.put(a) for a in arrays]
     threads = FEW_THREADS if d <= FEW else THREADS
     blocks = min(size, multiprocessors() * RESIDENT * (THREADS // threads))
-    queue.run(gauss_rows, blocks, threads, *there, relative, absolute, most, *out)
-    log_prob, rel_error, used = map(queue.get, out)
-    return log_prob, rel_error, used
+    if d > TENSOR_ONLY:
+        queue.run(sparse_rows, blocks, threads, *there, relative, absolute, most, *out)
+    if d <= TENSOR:
+        queue.run(gauss_rows, blocks, threads, *there, relative, absolute, most, *out)
+    log_prob, rel_error, spent = map(queue.get, out)
+    return log_prob, rel_error, spent.astype(np.int64)

@@ -48,7 +48,6 @@ def _integrate(problems: Problems, request: Request) -> Estimate:
     from mvnorth._cpu.gauss import gauss_rows
     from mvnorth._methods.genz import System
     from mvnorth._methods.lattice_rule import add_rounding, disclaim_beyond_reach
-    from mvnorth._scalar.gauss import TENSOR_ONLY
 
     size, d = problems.upper.shape
     covariance = problems.covariance
@@ -60,7 +59,7 @@ def _integrate(problems: Problems, request: Request) -> Estimate:
         most = min(most, int(_WORTH * d / relative))
     rest = (system.upper, system.slope, system.curve, tilt.log_scale, *_tables())
     asked = (relative, absolute, float(most))
-    if request.device is not None and d <= TENSOR_ONLY:
+    if request.device is not None:
         from mvnorth._cuda.gauss import integrate
         from mvnorth._cuda.launch import Queue
 

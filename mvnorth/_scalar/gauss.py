@@ -152,3 +152,20 @@ def sparse_points(variables, level):
     for s in range(level):
         points *= (2.0 * variables + s + 1.0) / (s + 1.0)
     return points
+
+
+@scalar()
+def sparse_is_done(change, level, error, target):
+    """Return whether a level of a sparse grid is the last: good enough, or none will be."""
+    if error <= target or (level == 1 and change[2] > PROMISING):
+        return True
+    if level == 1 or target == 0.0:
+        return False
+    ratio = change[level + 1] / change[level]
+    return error * ratio ** (SPARSE_LEVELS - level) > target
+
+
+@scalar()
+def meets(relative, absolute, log_prob, error):
+    """Return whether a relative error, if finite, is within the tolerance."""
+    return error < np.inf and error <= largest_error(relative, absolute, log_prob)

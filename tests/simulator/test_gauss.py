@@ -4,6 +4,8 @@ Both call the same functions of one number and decide alike.  Sums are added in 
 errors are made of differences of sums: these agree less well than what is claimed with them.
 """
 
+import math
+
 import numpy as np
 import pytest
 
@@ -61,6 +63,36 @@ def test_rows_that_differ():
     cov[:, range(4), range(4)] += np.geomspace(0.01, 10.0, 17)[:, None]
     found = check(mvnorth.orthant, m, np.linalg.cholesky(cov), rtol=1e-4)
     assert np.unique(found.n).size > 1
+
+
+@pytest.mark.parametrize(
+    ("d", "accuracy", "products"),
+    [(6, {"rtol": 0.1}, False), (9, {"rtol": 0.1}, False), (6, {"n": 200}, True)],
+)
+def test_sparse_grids(d, accuracy, products):
+    """By themselves, or followed by products of rules."""
+    m, cov = problem(d)
+    found = check(mvnorth.orthant, m[0], np.linalg.cholesky(cov[0]), **accuracy)
+    # Levels 1 to 4 have C(2 (d - 1) + level, level) points.
+    sizes = np.cumsum([math.comb(2 * (d - 1) + level, level) for level in range(1, 5)])
+    assert (found.n not in sizes) == products
+
+
+def test_sparse_grids_with_limits_on_either_side():
+    """And a row with two limits, for which there are neither grids nor, with nine, products."""
+    _, cov = problem(9)
+    lower, upper = np.full((2, 9), -np.inf), np.full((2, 9), 1.0)
+    lower[:, 1], upper[:, 1], lower[:, 4] = -0.5, np.inf, -30.0
+    lower[1, 2] = -2.0
+    cov = np.eye(9) + 0.2 * cov[0]
+    options = {"method": "gauss", "rtol": 1e-1}
+    here = mvnorth.box(lower, upper, 0.0, cov, **options)
+    there = mvnorth.box(lower, upper, 0.0, cov, **options, device="cuda")
+    np.testing.assert_allclose(there.log_prob, here.log_prob, rtol=1e-13)
+    np.testing.assert_allclose(there.rel_error, here.rel_error, rtol=1e-9)
+    np.testing.assert_array_equal(there.n, here.n)
+    assert here.rel_error[0] < 0.1
+    assert here.rel_error[1] == np.inf
 
 
 @pytest.mark.parametrize("n", [1, 2, 30, 100])

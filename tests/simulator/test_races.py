@@ -8,7 +8,15 @@ from simulator.test_structured_pathwise import lattice, orthants
 from support import systems
 from support.races import watch  # noqa: F401
 
-from mvnorth._cuda import argmax, factor_memory, factor_trapezoid, gauss, genz, structured_pathwise
+from mvnorth._cuda import (
+    argmax,
+    factor_memory,
+    factor_trapezoid,
+    gauss,
+    genz,
+    sparse_grid,
+    structured_pathwise,
+)
 from mvnorth._cuda.genz import GenzSums
 from mvnorth._cuda.one_factor import one_factor
 from mvnorth._cuda.pathwise import PathwiseSums
@@ -63,8 +71,8 @@ def test_the_judge_of_barriers(queue, watch):  # noqa: F811
 def judged(watch, monkeypatch):  # noqa: F811
     """Functions of the CPU that take a block's arrays are watched too; then nothing was found."""
     names = ("hides_wall", "note_edge", "proceed", "claimed_error", "points_suffice")
-    for module in (factor_trapezoid, argmax, gauss):
-        for name in (*names, "set_counts", "set_fewer"):
+    for module in (factor_trapezoid, argmax, gauss, sparse_grid):
+        for name in (*names, "set_counts", "set_fewer", "extra_nodes"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, getattr(module, name).py_func)
     yield watch
@@ -90,6 +98,19 @@ def test_gauss(queue, judged, monkeypatch):
     log_prob, _, used = gauss.integrate(queue, arrays, 1e-2, 0.0, 2e3)
     assert np.isfinite(log_prob).all()
     assert (used > 50).all()
+
+
+@pytest.mark.usefixtures("quick_turns")
+def test_sparse_grids(queue, judged, monkeypatch):
+    """Three rows for two blocks, of which one has two limits and goes on with products."""
+    monkeypatch.setattr(gauss, "RESIDENT", 1)
+    T, lower, upper, _, _, slope, curve = systems.system(6, "between", size=3)
+    lower[::2] = -np.inf
+    arrays = (0.3 * T, lower, upper, slope, curve, np.zeros(3), *_tables())
+    log_prob, rel_error, used = gauss.integrate(queue, arrays, 1e-1, 0.0, 200.0)
+    assert np.isfinite(log_prob).all()
+    assert np.isfinite(rel_error[::2]).all()
+    assert (used > 10).all()
 
 
 def test_pathwise(queue, judged):
