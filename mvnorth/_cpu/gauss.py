@@ -21,36 +21,20 @@ import math
 
 import numpy as np
 
-from mvnorth._compile import FAST, inner, kernel
-from mvnorth._linalg.reorder import row_or_none
-from mvnorth._scalar.exp_log import exp_parts, log_scaled, power_of_two
+from mvnorth._compile import FAST, inner
+from mvnorth._scalar.exp_log import exp_parts, power_of_two
+from mvnorth._scalar.gauss import (
+    CHUNK,
+    DEGREE,
+    DISTANT,
+    place_rule,
+    rule_width,
+)
 from mvnorth._scalar.instructions import stack_array
 from mvnorth._scalar.normal import interval_parts, ndtr_parts
 
 LANES = 4096
-SPARSE_LANES = 16384
-MOST = 24  # nodes of a variable between two limits, at most
-RULES = 12  # nodes of a variable with one limit, at most
-CHUNK = 8  # numbers of a rule that are evaluated at a time
-DEGREE = 11  # of the polynomials in the table
-LEFT, RIGHT = -6.0, 9.0
-FAR_PIECES, NEAR_PIECES = 8, 30
-_FAR_SCALE = FAR_PIECES * LEFT * LEFT
-_NEAR_SCALE = NEAR_PIECES / (RIGHT - LEFT)
 _LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
-_DISTANT = 6.0  # limits: from here on a variable has the nodes of both of them
-_EXTRA_NODES = 1.25  # for phi between two limits, a unit of width
-_SAFETY, _FIRST_SAFETY = 4.0, 20.0  # of claimed errors, the latter with three nodes
-_HISTORY = 0.2  # share of earlier changes that counts as evidence
-_FASTEST, _SLOWEST = 0.05, 0.97  # range of the ratio of successive changes
-_TENSOR = 8  # coordinates for which there are products of rules
-_TENSOR_ONLY = 5  # coordinates up to which there are no sparse grids
-_SPARSE_LEVELS = 4
-_PROMISING = 0.1  # change at the first level of a sparse grid, beyond which it is given up
-_EQUAL = 4  # coordinates up to which all variables have the same number of nodes
-_MOST_FEWER = 3.0  # nodes of a variable, than the one that matters most has
-_LEAST_CHANGE = 1e-15  # what rounding makes of no change
-_CONVERGED = 1e-13  # changes that may be rounding
 _chunk = stack_array(CHUNK)
 
 
@@ -60,16 +44,9 @@ def rule_below(table, first, n, b, stride, begin, y, weight):
 
     ``first`` is where the rule starts in the table.
     """
-    high = b if b < RIGHT else RIGHT
-    far = high < LEFT
-    place = _FAR_SCALE / (high * high) if far else (high - LEFT) * _NEAR_SCALE
-    piece = int(place)
-    last = FAR_PIECES - 1 if far else NEAR_PIECES - 1
-    piece = last if piece > last else piece
-    x = 2.0 * (place - piece) - 1.0
-    width = -(-2 * n // CHUNK) * CHUNK
-    start = first + (piece if far else piece + FAR_PIECES) * (DEGREE + 1) * width
-    scale = -1.0 / high if far else 1.0
+    piece, x, high, scale = place_rule(b)
+    width = rule_width(n)
+    start = first + piece * (DEGREE + 1) * width
     value = _chunk()
     for chunk in range(0, width, CHUNK):
         for c in range(CHUNK):
@@ -152,7 +129,7 @@ def _split_between(
         low, high = lower + a, upper + a
         weight, power = lanes[0, begin + p], lanes[1, begin + p]
         exponent = lanes[2, begin + p] + a * (slope + curve * a)
-        if upper - lower > _DISTANT:
+        if upper - lower > DISTANT:
             side = 1.0 if low + high < 0.0 else -1.0
             for part in range(2):
                 limit = side * high if (side > 0.0) == (part == 0) else side * low
@@ -295,110 +272,8 @@ def sum_nodes(
     return grand, reference
 
 
-@inner()
-def claim(change, n):
-    """Return a bound on the relative error of the sum with n nodes a variable, from ``change``.
-
-    change[k] is the relative change from k - 1 to k nodes.  Two sums may agree by accident, so
-    earlier changes count as well, and changes that do not fall are taken for the start of a long
-    series.  The constants are measured (docs/gauss.md).
-    """
-    if n < 3:
-        return np.inf
-    evidence, share, ratio = 0.0, 1.0, _FASTEST
-    for k in range(n, max(1, n - 3), -1):
-        evidence = max(evidence, share * change[k])
-        share *= _HISTORY
-    for k in range(n, max(2, n - 3), -1):
-        ratio = max(ratio, change[k] / change[k - 1])
-    ratio = min(ratio, _SLOWEST)
-    series = ratio / (1.0 - ratio) if change[n] > _CONVERGED else 1.0
-    return (_FIRST_SAFETY if n == 3 else _SAFETY) * evidence * series
-
-
-@inner()
-def _between(lower, upper, i, n):
-    """Return the nodes of variable i with two limits, if it has n with one."""
-    if lower is None or lower[i] == -np.inf:
-        return n
-    width = upper[i] - lower[i]
-    return 2 * n if width > _DISTANT else n + int(_EXTRA_NODES * width)
-
-
-@inner()
-def _set_counts(counts, n, fewer, lower, upper, d):
-    """Set the nodes of all variables, n - fewer but 2 at least; return how many points that is."""
-    points = 1.0
-    for i in range(d - 1):
-        counts[1, i] = n if n <= 2 else max(2, n - fewer[i])
-        counts[0, i] = _between(lower, upper, i, counts[1, i])
-        points *= counts[0, i]
-    return points
-
-
 @inner(FAST)
-def _tensor(
-    T, lower, upper, slope, curve, log_scale, table, starts, legendre, relative, absolute, most,
-    d, lanes, outer, y, counts,
-):  # fmt: skip
-    """Return log P, its relative error and the points spent, by products of rules.
-
-    Variables that matter less, by the change when they alone have three nodes instead of two, have
-    fewer nodes.
-    """
-    change, fewer, alone = np.empty(RULES + 1), np.zeros(d, np.int64), np.zeros(d)
-    before, reference, spent = 0.0, -np.inf, 0.0
-    log_prob, error = -np.inf, np.inf
-    for n in range(1, RULES + 1):
-        points = _set_counts(counts, n, fewer, lower, upper, d)
-        if n > 1 and spent + points > most:
-            break
-        total, reference = sum_nodes(
-            T, lower, upper, slope, curve, counts, table, starts, legendre, d, reference, lanes,
-            outer, y,
-        )  # fmt: skip
-        spent += points
-        if not 0.0 < total < np.inf:
-            return log_prob, np.inf, spent
-        change[n] = max(abs(total - before) / total, _LEAST_CHANGE)
-        before = total
-        log_prob = min(0.0, log_scaled(total, reference) + log_scale)
-        target = max(relative, absolute * math.exp(-log_prob))
-        error = claim(change, n)
-        if n > 3:
-            for i in range(d - 1):
-                if counts[1, i] == 2:
-                    error += _SAFETY * alone[i]
-        if error <= target:
-            break
-        if n == 2 and d > _EQUAL and spent + 1.5 * (d - 1) * points < most:
-            largest = 0.0
-            for i in range(d - 1):
-                counts[0, i], counts[1, i] = _between(lower, upper, i, 3), 3
-                changed, _ = sum_nodes(
-                    T, lower, upper, slope, curve, counts, table, starts, legendre, d, reference,
-                    lanes, outer, y,
-                )  # fmt: skip
-                alone[i] = max(abs(changed - total) / total, _LEAST_CHANGE)
-                largest = max(largest, alone[i])
-                spent += points * counts[0, i] / _between(lower, upper, i, 2)
-                counts[0, i], counts[1, i] = _between(lower, upper, i, 2), 2
-            for i in range(d - 1):
-                fewer[i] = int(min(_MOST_FEWER, math.log10(largest / alone[i])))
-        if n > 3 and target > 0.0:
-            # Go on only if the points will do, should the error fall on as it did.
-            ratio, expected, m, need = math.sqrt(change[n] / change[n - 2]), error, n, 0.0
-            while expected > target and m <= RULES and spent + need <= most:
-                m += 1
-                expected *= ratio
-                need = _set_counts(counts, m, fewer, lower, upper, d)
-            if expected > target or m > RULES or spent + need > most:
-                break
-    return log_prob, error, spent
-
-
-@inner(FAST)
-def _sparse_sums(
+def sparse_sums(
     T, lower, upper, slope, curve, table, starts, legendre, levels, d, reference, lanes, y, sums
 ):  # fmt: skip
     """Sum over all products whose variables have s nodes more than one each, together.
@@ -436,93 +311,3 @@ def _sparse_sums(
     for s in range(levels + 1):
         sums[s] = _finish(now, reference, 0 if s == 0 else ends[s - 1], ends[s])
     return reference
-
-
-@inner(FAST)
-def _sparse(
-    T, lower, upper, slope, curve, log_scale, table, starts, legendre, relative, absolute, most,
-    d, lanes, y,
-):  # fmt: skip
-    """Return log P, its relative error and the points spent, by Smolyak's sparse grids.
-
-    Level q combines the products whose variables have q nodes more than one each, together, and
-    those with fewer: sum_s (-1)**(q - s) C(d - 2, q - s) sums[s].
-    """
-    change, sums = np.empty(_SPARSE_LEVELS + 2), np.zeros(_SPARSE_LEVELS + 1)
-    reference, spent, before = -np.inf, 0.0, 0.0
-    log_prob, error = -np.inf, np.inf
-    for level in range(1, _SPARSE_LEVELS + 1):
-        points = 1.0  # C(2 (d - 1) + level, level)
-        for s in range(level):
-            points *= (2.0 * (d - 1) + s + 1.0) / (s + 1.0)
-        if spent + points > most or points > y.size:
-            break
-        reference = _sparse_sums(
-            T, lower, upper, slope, curve, table, starts, legendre, level, d, reference, lanes, y,
-            sums,
-        )  # fmt: skip
-        spent += points
-        if level == 1:
-            before = sums[0]
-        total, share = 0.0, 1.0
-        for s in range(level, -1, -1):
-            total += share * sums[s]
-            share *= -(d - 2.0 - (level - s)) / (level - s + 1.0)
-        if not 0.0 < total < np.inf:
-            return log_prob, np.inf, spent
-        change[level + 1] = max(abs(total - before) / total, _LEAST_CHANGE)
-        before = total
-        log_prob = min(0.0, log_scaled(total, reference) + log_scale)
-        target = max(relative, absolute * math.exp(-log_prob))
-        error = claim(change, level + 1)
-        if error <= target or (level == 1 and change[2] > _PROMISING):
-            break
-        if level > 1 and target > 0.0:
-            ratio = change[level + 1] / change[level]
-            if error * ratio ** (_SPARSE_LEVELS - level) > target:
-                break
-    return log_prob, error, spent
-
-
-@kernel(FAST)
-def gauss_rows(
-    T, lower, upper, slope, curve, log_scale, table, starts, legendre, relative, absolute, most,
-    log_prob, rel_error, used, begin, end,
-):  # fmt: skip
-    """Integrate problems ``begin`` to ``end``, with more nodes until the tolerance is met.
-
-    Parameters
-    ----------
-    T, lower, upper, slope, curve : as for ``genz_sums``, of full rank
-    log_scale : (B,) what logarithms of weights are to be increased by
-    table, starts, legendre : see ``mvnorth._methods.gauss``
-    relative, absolute : the tolerance; 0 for as many nodes as there are points
-    most : points at most
-    log_prob, rel_error, used : (B,) output; the error is infinite where nothing is known
-    """
-    d = upper.shape[1]
-    size = LANES if d <= _TENSOR_ONLY else SPARSE_LANES
-    lanes, outer = np.empty((2, d + 4, size)), np.empty((d, d + 4, MOST))
-    y, counts = np.empty(size), np.empty((2, d), np.int64)
-    for b in range(begin, end):
-        low = row_or_none(lower, b)
-        log_prob[b], rel_error[b], spent = -np.inf, np.inf, 0.0
-        sparse = d > _TENSOR_ONLY
-        for i in range(d - 1):
-            sparse = sparse and _between(low, upper[b], i, 1) == 1
-        target = relative
-        if sparse:
-            log_prob[b], rel_error[b], spent = _sparse(
-                T[b], low, upper[b], slope[b], curve[b], log_scale[b], table, starts, legendre,
-                relative, absolute, most, d, lanes, y,
-            )  # fmt: skip
-            target = max(relative, absolute * math.exp(-log_prob[b]))
-        if d <= _TENSOR and not rel_error[b] <= target:
-            value, error, points = _tensor(
-                T[b], low, upper[b], slope[b], curve[b], log_scale[b], table, starts, legendre,
-                relative, absolute, most - spent, d, lanes, outer, y, counts,
-            )  # fmt: skip
-            spent += points
-            if error <= rel_error[b]:
-                log_prob[b], rel_error[b] = value, error
-        used[b] = int(spent)

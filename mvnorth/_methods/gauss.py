@@ -45,7 +45,7 @@ def solve(problems: Problems, request: Request) -> Estimate:
 
 
 def _integrate(problems: Problems, request: Request) -> Estimate:
-    from mvnorth._cpu.gauss import gauss_rows
+    from mvnorth._cpu.gauss_rows import gauss_rows
     from mvnorth._cpu.lattice_sums import add_rounding
     from mvnorth._methods.genz import System
 
@@ -58,12 +58,21 @@ def _integrate(problems: Problems, request: Request) -> Estimate:
         relative, absolute, most = 0.0, 0.0, request.n
     elif relative > 0.0 and absolute == 0.0:
         most = min(most, int(_WORTH * d / relative))
-    estimate = Estimate(*np.empty((2, size)), np.empty(size, dtype=np.int64), tilt.log_bound)
-    lower = None if system.one_sided else system.lower
-    limits = (system.T, lower, system.upper, system.slope, system.curve, tilt.log_scale)
-    results = (estimate.log_prob, estimate.rel_error, estimate.n)
-    kernel = partial(gauss_rows, *limits, *_tables(), relative, absolute, float(most), *results)
-    run_items(kernel, size, size * 1e-8 * 4.0 ** (d - 1))
+    rest = (system.upper, system.slope, system.curve, tilt.log_scale, *_tables())
+    asked = (relative, absolute, float(most))
+    if request.device is not None:
+        from mvnorth._cuda.gauss import integrate
+        from mvnorth._cuda.launch import Queue
+
+        queue = Queue.of(request.device.stream)
+        log_prob, rel_error, used = integrate(queue, (system.T, system.lower, *rest), *asked)
+    else:
+        (log_prob, rel_error), used = np.empty((2, size)), np.empty(size, dtype=np.int64)
+        lower = None if system.one_sided else system.lower
+        results = (log_prob, rel_error, used)
+        kernel = partial(gauss_rows, system.T, lower, *rest, *asked, *results)
+        run_items(kernel, size, size * 1e-8 * 4.0 ** (d - 1))
+    estimate = Estimate(log_prob, rel_error, used, tilt.log_bound)
     estimate.rel_error[system.rank < d] = np.inf
     rounding = (tilt.rounding, tilt.of_problem, d * covariance.singular)
     limits = (problems.lower, problems.upper, covariance.factor)
@@ -78,7 +87,7 @@ def _tables() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     The coefficients of all rules, those of a rule in one piece; where each starts; and Gauss and
     Legendre's nodes and weights, (nodes, 2, nodes).
     """
-    from mvnorth._cpu.gauss import CHUNK, MOST, RULES
+    from mvnorth._scalar.gauss import CHUNK, MOST, RULES
 
     with (files("mvnorth._tables") / "gauss.npy").open("rb") as file:
         table = np.load(file)

@@ -12,7 +12,8 @@ from support import ptx
 
 TESTS = Path(__file__).parents[1]
 MODULES = (
-    "argmax", "genz", "one_factor", "pathwise", "results", "structured", "structured_pathwise",
+    "argmax", "gauss", "genz", "one_factor", "pathwise", "results", "structured",
+    "structured_pathwise",
 )  # fmt: skip
 needs_compiler = pytest.mark.skipif(
     importlib.util.find_spec("numba_cuda") is None, reason="numba-cuda is not installed"

@@ -8,12 +8,21 @@ from simulator.test_structured_pathwise import lattice, orthants
 from support import systems
 from support.races import watch  # noqa: F401
 
-from mvnorth._cuda import argmax, factor_memory, factor_trapezoid, genz, structured_pathwise
+from mvnorth._cuda import (
+    argmax,
+    factor_memory,
+    factor_trapezoid,
+    gauss,
+    genz,
+    sparse_grid,
+    structured_pathwise,
+)
 from mvnorth._cuda.genz import GenzSums
 from mvnorth._cuda.one_factor import one_factor
 from mvnorth._cuda.pathwise import PathwiseSums
 from mvnorth._cuda.structured import StructuredSums
 from mvnorth._cuda.structured_pathwise import StructuredPathwiseSums
+from mvnorth._methods.gauss import _tables
 from mvnorth._methods.structured import System
 
 pytestmark = pytest.mark.slow
@@ -61,8 +70,9 @@ def test_the_judge_of_barriers(queue, watch):  # noqa: F811
 @pytest.fixture
 def judged(watch, monkeypatch):  # noqa: F811
     """Functions of the CPU that take a block's arrays are watched too; then nothing was found."""
-    for module in (factor_trapezoid, argmax):
-        for name in ("hides_wall", "note_edge", "proceed"):
+    names = ("hides_wall", "note_edge", "proceed", "claimed_error", "points_suffice")
+    for module in (factor_trapezoid, argmax, gauss, sparse_grid):
+        for name in (*names, "set_counts", "set_fewer", "between"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, getattr(module, name).py_func)
     yield watch
@@ -75,6 +85,32 @@ def test_genz(queue, judged, monkeypatch):
     monkeypatch.setattr(genz, "RESIDENT", 1)
     sums = GenzSums(queue, np.float64, *systems.system(24, "tied"))
     assert np.isfinite(sums(np.array([1]), systems.points(24, 3, replicates=3))).all()
+
+
+@pytest.mark.usefixtures("quick_turns")
+def test_gauss(queue, judged, monkeypatch):
+    """Three rows for two blocks, orthants and boxes; variables that alone have another node."""
+    monkeypatch.setattr(gauss, "RESIDENT", 1)
+    monkeypatch.setattr(gauss, "THREADS", gauss.FEW_THREADS)
+    T, lower, upper, _, _, slope, curve = systems.system(5, "between", size=3)
+    lower[0] = -np.inf
+    arrays = (T, lower, upper, slope, curve, np.zeros(3), *_tables())
+    log_prob, _, used = gauss.integrate(queue, arrays, 1e-2, 0.0, 2e3)
+    assert np.isfinite(log_prob).all()
+    assert (used > 50).all()
+
+
+@pytest.mark.usefixtures("quick_turns")
+def test_sparse_grids(queue, judged, monkeypatch):
+    """Three rows for two blocks, of which one has two limits and goes on with products."""
+    monkeypatch.setattr(gauss, "RESIDENT", 1)
+    T, lower, upper, _, _, slope, curve = systems.system(6, "between", size=3)
+    lower[::2] = -np.inf
+    arrays = (0.3 * T, lower, upper, slope, curve, np.zeros(3), *_tables())
+    log_prob, rel_error, used = gauss.integrate(queue, arrays, 1e-1, 0.0, 200.0)
+    assert np.isfinite(log_prob).all()
+    assert np.isfinite(rel_error[::2]).all()
+    assert (used > 10).all()
 
 
 def test_pathwise(queue, judged):

@@ -1,0 +1,160 @@
+"""Tensor products of Gauss rules: where a rule is tabulated, how many nodes, and the error claimed.
+
+See ``mvnorth._cpu.gauss`` for the method.  What is said of the variables of a problem is in small
+arrays: counts (2, d) nodes of each, between two limits and with one; fewer (d,) how many less than
+the largest number; alone (d,) the relative change when a variable alone has three nodes instead of
+two; change[k] the relative change of the sum from k - 1 to k nodes.
+"""
+
+import math
+
+import numpy as np
+
+from mvnorth._compile import FAST, scalar
+
+MOST = 24  # nodes of a variable between two limits, at most
+RULES = 12  # nodes of a variable with one limit, at most
+CHUNK = 8  # numbers of a rule that are evaluated at a time
+DEGREE = 11  # of the polynomials in the table
+TENSOR = 8  # coordinates for which there are products of rules
+TENSOR_ONLY = 5  # coordinates up to which there are no sparse grids
+SPARSE_LEVELS = 4
+SPARSE_LANES = 16384  # points of a sparse grid, at most
+PROMISING = 0.1  # change at the first level of a sparse grid, beyond which it is given up
+EQUAL = 4  # coordinates up to which all variables have the same number of nodes
+LEFT, RIGHT = -6.0, 9.0
+FAR_PIECES, NEAR_PIECES = 8, 30
+_FAR_SCALE = FAR_PIECES * LEFT * LEFT
+_NEAR_SCALE = NEAR_PIECES / (RIGHT - LEFT)
+DISTANT = 6.0  # limits: from here on a variable has the nodes of both of them
+_EXTRA_NODES = 1.25  # for phi between two limits, a unit of width
+_SAFETY, _FIRST_SAFETY = 4.0, 20.0  # of claimed errors, the latter with three nodes
+_HISTORY = 0.2  # share of earlier changes that counts as evidence
+_FASTEST, _SLOWEST = 0.05, 0.97  # range of the ratio of successive changes
+_MOST_FEWER = 3.0  # nodes of a variable, than the one that matters most has
+LEAST_CHANGE = 1e-15  # what rounding makes of no change
+_CONVERGED = 1e-13  # changes that may be rounding
+
+
+@scalar(FAST, forceinline=True)
+def place_rule(b):
+    """``(piece, x, high, scale)``: nodes below b are high - scale * polynomial(x) of a piece."""
+    high = b if b < RIGHT else RIGHT
+    far = high < LEFT
+    place = _FAR_SCALE / (high * high) if far else (high - LEFT) * _NEAR_SCALE
+    piece = int(place)
+    last = FAR_PIECES - 1 if far else NEAR_PIECES - 1
+    piece = last if piece > last else piece
+    x = 2.0 * (place - piece) - 1.0
+    scale = -1.0 / high if far else 1.0
+    return (piece if far else piece + FAR_PIECES), x, high, scale
+
+
+@scalar(FAST, forceinline=True)
+def rule_width(n):
+    """Return how many numbers the table has for one power of x: 2n, padded to whole chunks."""
+    return -(-2 * n // CHUNK) * CHUNK
+
+
+@scalar()
+def between(lower, upper, i, n):
+    """Return the nodes of variable i with two limits, if it has n with one."""
+    if lower is None or lower[i] == -np.inf:
+        return n
+    width = upper[i] - lower[i]
+    return 2 * n if width > DISTANT else n + int(_EXTRA_NODES * width)
+
+
+@scalar()
+def set_counts(counts, n, fewer, lower, upper, d):
+    """Set the nodes of all variables, n - fewer but 2 at least; return how many points that is."""
+    points = 1.0
+    for i in range(d - 1):
+        counts[1, i] = n if n <= 2 else max(2, n - fewer[i])
+        counts[0, i] = between(lower, upper, i, counts[1, i])
+        points *= counts[0, i]
+    return points
+
+
+@scalar()
+def set_fewer(fewer, alone, d):
+    """Let variables that matter less have fewer nodes: one for each power of ten in ``alone``."""
+    largest = 0.0
+    for i in range(d - 1):
+        largest = max(largest, alone[i])
+    for i in range(d - 1):
+        fewer[i] = int(min(_MOST_FEWER, math.log10(largest / alone[i])))
+
+
+@scalar()
+def claim(change, n):
+    """Return a bound on the relative error of the sum with n nodes a variable, from ``change``.
+
+    Two sums may agree by accident, so earlier changes count as well, and changes that do not fall
+    are taken for the start of a long series.  The constants are measured (docs/gauss.md).
+    """
+    if n < 3:
+        return np.inf
+    evidence, share, ratio = 0.0, 1.0, _FASTEST
+    for k in range(n, max(1, n - 3), -1):
+        evidence = max(evidence, share * change[k])
+        share *= _HISTORY
+    for k in range(n, max(2, n - 3), -1):
+        ratio = max(ratio, change[k] / change[k - 1])
+    ratio = min(ratio, _SLOWEST)
+    series = ratio / (1.0 - ratio) if change[n] > _CONVERGED else 1.0
+    return (_FIRST_SAFETY if n == 3 else _SAFETY) * evidence * series
+
+
+@scalar()
+def claimed_error(change, n, counts, alone, d):
+    """Return ``claim`` and what variables that still have two nodes may add."""
+    error = claim(change, n)
+    if n > 3:
+        for i in range(d - 1):
+            if counts[1, i] == 2:
+                error += _SAFETY * alone[i]
+    return error
+
+
+@scalar()
+def largest_error(relative, absolute, log_prob):
+    """Return the relative error that a tolerance allows."""
+    return max(relative, absolute * math.exp(-log_prob)) if absolute > 0.0 else relative
+
+
+@scalar()
+def points_suffice(change, n, error, target, spent, most, counts, fewer, lower, upper, d):
+    """Return whether the points will do, should the error fall on as it did; changes counts."""
+    ratio, m, need = math.sqrt(change[n] / change[n - 2]), n, 0.0
+    while error > target and m <= RULES and spent + need <= most:
+        m += 1
+        error *= ratio
+        need = set_counts(counts, m, fewer, lower, upper, d)
+    return error <= target and m <= RULES and spent + need <= most
+
+
+@scalar()
+def sparse_points(variables, level):
+    """Return the points of a sparse grid, C(2 variables + level, level)."""
+    points = 1.0
+    for s in range(level):
+        points *= (2.0 * variables + s + 1.0) / (s + 1.0)
+    return points
+
+
+@scalar()
+def sparse_is_done(change, level, error, target):
+    """Return whether a level of a sparse grid is the last: good enough, or none will be."""
+    if error <= target or (level == 1 and change[2] > PROMISING):
+        return True
+    if level == 1 or target == 0.0:
+        return False
+    ratio = change[level + 1] / change[level]
+    return error * ratio ** (SPARSE_LEVELS - level) > target
+
+
+@scalar()
+def meets(relative, absolute, log_prob, error):
+    """Return whether a relative error, if finite, is within the tolerance."""
+    return error < np.inf and error <= largest_error(relative, absolute, log_prob)
