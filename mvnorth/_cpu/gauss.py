@@ -7,7 +7,8 @@ ones.  ``genz`` draws it; here it is integrated over,
 
 by the n-point Gauss rule of the normal distribution below b, which is exact for polynomials g of
 degree 2n - 1; nodes and weights are tabulated (``mvnorth._precompute.gauss``).  Between two limits
-it is Gauss and Legendre's rule for phi(y) g(y).  The last variable is integrated exactly.  The
+it is Gauss and Legendre's rule for phi(y) g(y), or between distant limits the difference of two
+such integrals.  The last variable is integrated exactly.  The
 error falls exponentially with n, because g has no singularity, whereas the integrand of a lattice
 rule has one where a uniform variable is 0.  The method is ours.
 
@@ -26,6 +27,7 @@ from mvnorth._scalar.exp_log import exp_parts, log_scaled, power_of_two
 from mvnorth._scalar.gauss import (
     CHUNK,
     DEGREE,
+    DISTANT,
     EQUAL,
     LEAST_CHANGE,
     MOST,
@@ -34,9 +36,10 @@ from mvnorth._scalar.gauss import (
     SPARSE_LEVELS,
     TENSOR,
     TENSOR_ONLY,
+    between,
     claim,
     claimed_error,
-    extra_nodes,
+    distant_limit,
     largest_error,
     meets,
     place_rule,
@@ -44,7 +47,6 @@ from mvnorth._scalar.gauss import (
     rule_width,
     set_counts,
     set_fewer,
-    single_limit,
     sparse_is_done,
     sparse_points,
 )
@@ -136,25 +138,28 @@ def _split_below(table, first, n, lanes, later, y, begin, end, to):
 def _split_between(
     table, first, n, legendre, m, lower, upper, slope, curve, acc, lanes, later, y, begin, end, to
 ):  # fmt: skip
-    """Split lanes by m nodes between two limits, or n <= m where only one of them matters."""
+    """Split lanes by m nodes between two limits.
+
+    Between distant limits these are n nodes below one limit, and n below the other to subtract,
+    on the side where that is less.
+    """
     count = end - begin
     for p in range(count):
         a = acc[begin + p]
         low, high = lower + a, upper + a
         weight, power = lanes[0, begin + p], lanes[1, begin + p]
         exponent = lanes[2, begin + p] + a * (slope + curve * a)
-        sign, limit = single_limit(low, high)
-        if sign != 0.0:
-            f, shift = ndtr_parts(limit)
-            rule_below(table, first, n, limit, count, to + p, y, later[0])
-            for k in range(m):
-                q = to + k * count + p
-                later[1, q], later[2, q] = power + shift, exponent
-                if k < n:
-                    y[q] *= sign
-                    later[0, q] *= weight * f
-                else:
-                    y[q], later[0, q] = y[to + p], 0.0
+        if upper - lower > DISTANT:
+            for part in range(2):
+                side, limit = distant_limit(low, high, part)
+                f, shift = ndtr_parts(limit)
+                start = to + part * n * count + p
+                rule_below(table, first, n, limit, count, start, y, later[0])
+                for k in range(n):
+                    q = start + k * count
+                    y[q] *= side
+                    later[0, q] *= weight * f if part == 0 else -weight * f
+                    later[1, q], later[2, q] = power + shift, exponent
         else:
             half = max(0.0, 0.5 * (high - low))
             for k in range(m):
@@ -317,16 +322,16 @@ def _tensor(
         error = claimed_error(change, n, counts, alone, d)
         if error <= target:
             break
-        if n == 2 and d > EQUAL:
+        if n == 2 and d > EQUAL and spent + 1.5 * (d - 1) * points < most:
             for i in range(d - 1):
-                counts[0, i], counts[1, i] = counts[0, i] + 1, 3
+                counts[0, i], counts[1, i] = between(lower, upper, i, 3), 3
                 changed, _ = sum_nodes(
                     T, lower, upper, slope, curve, counts, table, starts, legendre, d, reference,
                     lanes, outer, y,
                 )  # fmt: skip
                 alone[i] = max(abs(changed - total) / total, LEAST_CHANGE)
-                spent += points * counts[0, i] / (counts[0, i] - 1)
-                counts[0, i], counts[1, i] = counts[0, i] - 1, 2
+                spent += points * counts[0, i] / between(lower, upper, i, 2)
+                counts[0, i], counts[1, i] = between(lower, upper, i, 2), 2
             set_fewer(fewer, alone, d)
         if n > 3 and target > 0.0 and not points_suffice(
             change, n, error, target, spent, most, counts, fewer, lower, upper, d
@@ -441,7 +446,7 @@ def gauss_rows(
         log_prob[b], rel_error[b], spent = -np.inf, np.inf, 0.0
         sparse = d > TENSOR_ONLY
         for i in range(d - 1):
-            sparse = sparse and extra_nodes(low, upper[b], i) == 0
+            sparse = sparse and between(low, upper[b], i, 1) == 1
         if sparse:
             log_prob[b], rel_error[b], spent = _sparse(
                 T[b], low, upper[b], slope[b], curve[b], log_scale[b], table, starts, legendre,

@@ -6,7 +6,7 @@ first variables as its item gives them, and runs through all nodes of the others
 steps are those of the last variables.  As many variables are the first ones as it takes to give
 every thread an item; all threads then do the same steps at the same time.  A step costs Phi of a
 limit, about 100 operations, and two polynomials of degree 11 for a node and its weight, whose
-coefficients come through the caches.  What a thread knows of its path, six numbers a variable, is
+coefficients come through the caches.  What a thread knows of its path, five numbers a variable, is
 in local memory.
 
 Sums are kept as mantissa and power of two, and added in an order that depends on d alone.  After
@@ -22,7 +22,6 @@ from mvnorth._cuda.gauss_nodes import (
     LOWER,
     SLOPE,
     UPPER,
-    begin_variable,
     node,
     probability,
     relative_change,
@@ -36,6 +35,7 @@ from mvnorth._scalar.gauss import (
     RULES,
     TENSOR,
     TENSOR_ONLY,
+    between,
     claimed_error,
     largest_error,
     meets,
@@ -48,10 +48,9 @@ from mvnorth._scalar.genz import join_sums
 FEW, FEW_THREADS = 5, 32  # coordinates up to which a block has but one warp, as points are few
 RESIDENT = 4  # blocks a multiprocessor
 _CHANGES = RULES + 1
-# Rows of ``path``: weight * 2**power * exp(exponent) before the node of a variable is chosen; 1 or
-# -1 if sign * y is below the limit, 0 if y is between two limits, which then are those given plus
-# ``limit``; and y
-WEIGHT, POWER, EXPONENT, SIGN, LIMIT, NODE = range(6)
+# Rows of ``path``: weight * 2**power * exp(exponent) before the node of a variable is chosen; what
+# is added to its limits; and the node
+WEIGHT, POWER, EXPONENT, MOVED, NODE = range(5)
 # Places on the desk: whether there is a sum to do; nodes of the variable that has most; the
 # variable that alone has one more, or -1; points spent; points of the last sum without that
 # variable; that sum, and its power of two
@@ -69,25 +68,21 @@ def conditional_sum(factor, path, i):
 
 @cuda.jit(device=True)
 def enter_variable(factor, given, path, i):
-    """Compute the limits of variable i and, if only one of them matters, Phi of it."""
+    """Compute by how much the limits of variable i are moved, and its tilt."""
     acc = conditional_sum(factor, path, i)
-    sign, limit, f, k = begin_variable(given[LOWER, i] + acc, given[UPPER, i] + acc)
-    path[WEIGHT, i] *= f
-    path[POWER, i] += k
     path[EXPONENT, i] += acc * (given[SLOPE, i] + given[CURVE, i] * acc)
-    path[SIGN, i], path[LIMIT, i] = sign, limit if sign != 0.0 else acc
+    path[MOVED, i] = acc
 
 
 @cuda.jit(device=True)
 def choose_node(given, counts, table, starts, legendre, path, i, k):
     """Let y be node k of variable i, and write the weight before the next variable."""
-    sign, limit = path[SIGN, i], path[LIMIT, i]
-    low, high = given[LOWER, i] + limit, given[UPPER, i] + limit  # if both matter
-    y, share, rise = node(
-        table, starts, legendre, counts[0, i], counts[1, i], low, high, sign, limit, k
-    )
+    y, share, power, rise = node(
+        table, starts, legendre, counts[0, i], counts[1, i], given[LOWER, i], given[UPPER, i],
+        path[MOVED, i], k,
+    )  # fmt: skip
     path[NODE, i] = y
-    path[WEIGHT, i + 1], path[POWER, i + 1] = path[WEIGHT, i] * share, path[POWER, i]
+    path[WEIGHT, i + 1], path[POWER, i + 1] = path[WEIGHT, i] * share, path[POWER, i] + power
     path[EXPONENT, i + 1] = path[EXPONENT, i] + rise
 
 
@@ -126,7 +121,7 @@ def sum_paths(factor, given, counts, table, starts, legendre, path, d):
                 enter_variable(factor, given, path, i)
                 continue
             weight, power = finish_path(factor, given, path, last)
-            own = power if weight > 0.0 else -np.inf
+            own = power if weight != 0.0 else -np.inf
             total, _, top = join_sums(total, 0.0, top, weight, 0.0, own)
             i -= 1
             while i >= begin and chosen[i] == counts[0, i] - 1:
@@ -139,10 +134,10 @@ def sum_paths(factor, given, counts, table, starts, legendre, path, d):
 
 
 @cuda.jit(device=True)
-def probe(counts, i, nodes):
-    """Give variable i so many nodes more than two, or take them back."""
-    counts[0, i] += nodes
-    counts[1, i] += nodes
+def set_nodes(given, counts, i, n):
+    """Give variable i n nodes with one limit; return how many it has."""
+    counts[0, i], counts[1, i] = between(given[LOWER], given[UPPER], i, n), n
+    return counts[0, i]
 
 
 @cuda.jit(device=True)
@@ -166,11 +161,10 @@ def note_sum(
     n, i = int64(desk[NODES]), int64(desk[PROBED])
     if i >= 0:
         alone[i] = relative_change(desk[TOTAL], desk[TOP], total, top)
-        desk[SPENT] += desk[POINTS] * counts[0, i] / (counts[0, i] - 1)
-        probe(counts, i, -1)
+        desk[SPENT] += desk[POINTS] * counts[0, i] / set_nodes(given, counts, i, 2)
         if i + 1 < d - 1:
             desk[PROBED] = i + 1
-            probe(counts, i + 1, 1)
+            set_nodes(given, counts, i + 1, 3)
             return
         set_fewer(fewer, alone, d)
     else:
@@ -186,9 +180,9 @@ def note_sum(
         target = largest_error(relative, absolute, result[0])
         if result[1] <= target:
             return
-        if n == 2 and d > EQUAL:
+        if n == 2 and d > EQUAL and desk[SPENT] + 1.5 * (d - 1) * desk[POINTS] < most:
             desk[ACTIVE], desk[PROBED] = 1.0, 0.0
-            probe(counts, 0, 1)
+            set_nodes(given, counts, 0, 3)
             return
         if n > 3 and target > 0.0 and not points_suffice(
             change, n, result[1], target, desk[SPENT], most, counts, fewer, given[LOWER],
@@ -220,7 +214,7 @@ def gauss_rows(
     desk = cuda.shared.array(7, float64)
     result = cuda.shared.array(2, float64)
     sums = cuda.shared.array((3, THREADS), float64)
-    path = cuda.local.array((6, TENSOR), float64)
+    path = cuda.local.array((5, TENSOR), float64)
     t, d = cuda.threadIdx.x, upper.shape[1]
     for b in range(cuda.blockIdx.x, upper.shape[0], cuda.gridDim.x):
         if meets(relative, absolute, log_prob[b], rel_error[b]):

@@ -6,7 +6,14 @@ import numpy as np
 from numba import cuda
 
 from mvnorth._scalar.exp_log import power_of_two
-from mvnorth._scalar.gauss import DEGREE, LEAST_CHANGE, place_rule, rule_width, single_limit
+from mvnorth._scalar.gauss import (
+    DEGREE,
+    DISTANT,
+    LEAST_CHANGE,
+    distant_limit,
+    place_rule,
+    rule_width,
+)
 from mvnorth._scalar.normal import interval_parts, ndtr_parts
 
 _LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
@@ -28,32 +35,24 @@ def node_below(table, first, n, b, k):
 
 
 @cuda.jit(device=True)
-def begin_variable(low, high):
-    """``(sign, limit, f, k)``: sign * y < limit, whose Phi is f * 2**k.
+def node(table, starts, legendre, m, n, lower, upper, acc, k):
+    """``(y, weight, power, exponent)``: node k, and its weight * 2**power * exp(exponent).
 
-    The sign is 0, and f * 2**k is 1, if both limits matter.
+    Of m nodes between two limits, which are those given plus acc, or n below one.
     """
-    sign, limit, f, k = 1.0, high, 1.0, 0.0
-    if low > -np.inf:
-        sign, limit = single_limit(low, high)
-    if sign != 0.0:
-        f, k = ndtr_parts(limit)
-    return sign, limit, f, k
-
-
-@cuda.jit(device=True)
-def node(table, starts, legendre, m, n, low, high, sign, limit, k):
-    """``(y, weight, exponent)``: node k, and its weight * exp(exponent).
-
-    Of m nodes between two limits, or n <= m with one limit: the others have no weight.
-    """
-    if sign != 0.0:
-        y, weight = node_below(table, starts[n], n, limit, k if k < n else n - 1)
-        return sign * y, (weight if k < n else 0.0), 0.0
-    half = 0.5 * (high - low)
-    half = half if half > 0.0 else 0.0
-    y = 0.5 * (low + high) + half * legendre[m, 0, k]
-    return y, half * legendre[m, 1, k], -0.5 * y * y - _LOG_SQRT_2_PI
+    low, high = lower + acc, upper + acc
+    if lower > -np.inf and not upper - lower > DISTANT:
+        half = 0.5 * (high - low)
+        half = half if half > 0.0 else 0.0
+        y = 0.5 * (low + high) + half * legendre[m, 0, k]
+        return y, half * legendre[m, 1, k], 0.0, -0.5 * y * y - _LOG_SQRT_2_PI
+    side, limit, sign = 1.0, high, 1.0
+    if lower > -np.inf:
+        side, limit = distant_limit(low, high, 0 if k < n else 1)
+        sign = 1.0 if k < n else -1.0
+    f, power = ndtr_parts(limit)
+    y, weight = node_below(table, starts[n], n, limit, k if k < n else k - n)
+    return side * y, sign * f * weight, power, 0.0
 
 
 @cuda.jit(device=True)

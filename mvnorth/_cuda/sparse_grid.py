@@ -14,7 +14,6 @@ from mvnorth._cuda.gauss_nodes import (
     LOWER,
     SLOPE,
     UPPER,
-    begin_variable,
     node,
     probability,
     relative_change,
@@ -25,8 +24,8 @@ from mvnorth._scalar.exp_log import exp_parts, log_scaled
 from mvnorth._scalar.gauss import (
     SPARSE_LANES,
     SPARSE_LEVELS,
+    between,
     claim,
-    extra_nodes,
     largest_error,
     sparse_is_done,
     sparse_points,
@@ -68,12 +67,9 @@ def weigh_point(T, given, table, starts, legendre, sizes, y, b, d, item, level):
                 left -= n * size
                 n += 1
                 size = sizes[d - 2 - i, spare - n + 1]
-            low, high = given[LOWER, i] + acc, given[UPPER, i] + acc
-            sign, limit, f, k = begin_variable(low, high)
-            y[i], share, rise = node(
-                table, starts, legendre, n, n, low, high, sign, limit, left // size
+            y[i], f, k, rise = node(
+                table, starts, legendre, n, n, given[LOWER, i], given[UPPER, i], acc, left // size
             )
-            weight *= share
             exponent += rise
             left %= size
             spare -= n - 1
@@ -110,7 +106,7 @@ def sparse_rows(
         sparse, points_spent, before, before_top = True, 0.0, 0.0, 0.0
         log, error = -np.inf, np.inf
         for i in range(d - 1):
-            sparse = sparse and extra_nodes(given[LOWER], given[UPPER], i) == 0
+            sparse = sparse and between(given[LOWER], given[UPPER], i, 1) == 1
         for level in range(1, _SUMS if sparse else 1):
             points = sparse_points(d - 1, level)
             if points_spent + points > most or points > SPARSE_LANES:
@@ -123,7 +119,7 @@ def sparse_rows(
                     T, given, table, starts, legendre, sizes, y, b, d, item, level
                 )
                 s = level - spare
-                own = power if weight > 0.0 else -np.inf
+                own = power if weight != 0.0 else -np.inf
                 totals[s], _, tops[s] = join_sums(totals[s], 0.0, tops[s], weight, 0.0, own)
             total, top, factor = 0.0, -np.inf, 1.0
             for r in range(level + 1):

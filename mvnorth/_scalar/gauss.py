@@ -26,10 +26,8 @@ LEFT, RIGHT = -6.0, 9.0
 FAR_PIECES, NEAR_PIECES = 8, 30
 _FAR_SCALE = FAR_PIECES * LEFT * LEFT
 _NEAR_SCALE = NEAR_PIECES / (RIGHT - LEFT)
-_IRRELEVANT = 76.0  # 2 log of the ratio of densities beyond which a limit does not matter
-_ONE_LIMIT = 2.0 * math.sqrt(_IRRELEVANT)  # width beyond which one of two limits never matters
-# Nodes for phi between two limits: a unit of width, and at most.
-_EXTRA_NODES, _MOST_EXTRA = 1.25, 12.0
+DISTANT = 3.0  # limits: from here on a variable has the nodes of both of them
+_EXTRA_NODES = 1.25  # for phi between two limits, a unit of width
 _SAFETY, _FIRST_SAFETY = 4.0, 20.0  # of claimed errors, the latter with three nodes
 _HISTORY = 0.2  # share of earlier changes that counts as evidence
 _FASTEST, _SLOWEST = 0.05, 0.97  # range of the ratio of successive changes
@@ -59,21 +57,22 @@ def rule_width(n):
 
 
 @scalar(FAST, forceinline=True)
-def single_limit(low, high):
-    """``(sign, limit)``: sign * y < limit if only one limit matters; sign is 0 if both do."""
-    below, above = min(high, 0.0), max(low, 0.0)
-    without_low = low < -math.sqrt(below * below + _IRRELEVANT)
-    without_high = high > math.sqrt(above * above + _IRRELEVANT)
-    sign = 1.0 if without_low else (-1.0 if without_high else 0.0)
-    return sign, (high if without_low else -low)
+def distant_limit(low, high, part):
+    """``(side, limit)``: side * y < limit, part 0 to add and part 1 to subtract, the less of both.
+
+    An integral between distant limits is the difference of these two.
+    """
+    side = 1.0 if low + high < 0.0 else -1.0
+    return side, (side * high if (side > 0.0) == (part == 0) else side * low)
 
 
 @scalar()
-def extra_nodes(lower, upper, i):
-    """Return how many more nodes variable i needs for phi between two limits."""
-    if lower is not None and upper[i] - lower[i] < _ONE_LIMIT:
-        return int(min(_MOST_EXTRA, _EXTRA_NODES * (upper[i] - lower[i])))
-    return 0
+def between(lower, upper, i, n):
+    """Return the nodes of variable i with two limits, if it has n with one."""
+    if lower is None or lower[i] == -np.inf:
+        return n
+    width = upper[i] - lower[i]
+    return 2 * n if width > DISTANT else n + int(_EXTRA_NODES * width)
 
 
 @scalar()
@@ -82,7 +81,7 @@ def set_counts(counts, n, fewer, lower, upper, d):
     points = 1.0
     for i in range(d - 1):
         counts[1, i] = n if n <= 2 else max(2, n - fewer[i])
-        counts[0, i] = min(MOST, counts[1, i] + extra_nodes(lower, upper, i))
+        counts[0, i] = between(lower, upper, i, counts[1, i])
         points *= counts[0, i]
     return points
 

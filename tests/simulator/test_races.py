@@ -72,7 +72,7 @@ def judged(watch, monkeypatch):  # noqa: F811
     """Functions of the CPU that take a block's arrays are watched too; then nothing was found."""
     names = ("hides_wall", "note_edge", "proceed", "claimed_error", "points_suffice")
     for module in (factor_trapezoid, argmax, gauss, sparse_grid):
-        for name in (*names, "set_counts", "set_fewer", "extra_nodes"):
+        for name in (*names, "set_counts", "set_fewer", "between"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, getattr(module, name).py_func)
     yield watch
