@@ -22,6 +22,7 @@ from mvnorth._cuda.gauss_nodes import (
     LOWER,
     SLOPE,
     UPPER,
+    begin_variable,
     node,
     probability,
     relative_change,
@@ -68,8 +69,11 @@ def conditional_sum(factor, path, i):
 
 @cuda.jit(device=True)
 def enter_variable(factor, given, path, i):
-    """Compute by how much the limits of variable i are moved, and its tilt."""
+    """Compute by how much the limits of variable i are moved, and what all its nodes share."""
     acc = conditional_sum(factor, path, i)
+    f, k = begin_variable(given[LOWER, i], given[UPPER, i], acc)
+    path[WEIGHT, i] *= f
+    path[POWER, i] += k
     path[EXPONENT, i] += acc * (given[SLOPE, i] + given[CURVE, i] * acc)
     path[MOVED, i] = acc
 

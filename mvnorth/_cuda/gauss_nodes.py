@@ -35,10 +35,22 @@ def node_below(table, first, n, b, k):
 
 
 @cuda.jit(device=True)
+def begin_variable(lower, upper, acc):
+    """``(f, k)``: what all nodes below one limit are to be multiplied by, Phi of it = f * 2**k.
+
+    1 if there are two limits, ``lower`` and ``upper`` plus acc.
+    """
+    if lower > -np.inf:
+        return 1.0, 0.0
+    return ndtr_parts(upper + acc)
+
+
+@cuda.jit(device=True)
 def node(table, starts, legendre, m, n, lower, upper, acc, k):
     """``(y, weight, power, exponent)``: node k, and its weight * 2**power * exp(exponent).
 
-    Of m nodes between two limits, which are those given plus acc, or n below one.
+    Of m nodes between two limits, which are those given plus acc, or n below one; then Phi of it,
+    see ``begin_variable``, is not part of the weight.
     """
     low, high = lower + acc, upper + acc
     if lower > -np.inf and not upper - lower > DISTANT:
@@ -46,13 +58,13 @@ def node(table, starts, legendre, m, n, lower, upper, acc, k):
         half = half if half > 0.0 else 0.0
         y = 0.5 * (low + high) + half * legendre[m, 0, k]
         return y, half * legendre[m, 1, k], 0.0, -0.5 * y * y - _LOG_SQRT_2_PI
-    side, limit, sign = 1.0, high, 1.0
+    side, limit, f, power = 1.0, high, 1.0, 0.0
     if lower > -np.inf:
         side, limit = distant_limit(low, high, 0 if k < n else 1)
-        sign = 1.0 if k < n else -1.0
-    f, power = ndtr_parts(limit)
+        f, power = ndtr_parts(limit)
+        f = f if k < n else -f
     y, weight = node_below(table, starts[n], n, limit, k if k < n else k - n)
-    return side * y, sign * f * weight, power, 0.0
+    return side * y, f * weight, power, 0.0
 
 
 @cuda.jit(device=True)

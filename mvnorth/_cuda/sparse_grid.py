@@ -14,6 +14,7 @@ from mvnorth._cuda.gauss_nodes import (
     LOWER,
     SLOPE,
     UPPER,
+    begin_variable,
     node,
     probability,
     relative_change,
@@ -67,9 +68,12 @@ def weigh_point(T, given, table, starts, legendre, sizes, y, b, d, item, level):
                 left -= n * size
                 n += 1
                 size = sizes[d - 2 - i, spare - n + 1]
-            y[i], f, k, rise = node(
+            y[i], share, shift, rise = node(
                 table, starts, legendre, n, n, given[LOWER, i], given[UPPER, i], acc, left // size
             )
+            f, k = begin_variable(given[LOWER, i], given[UPPER, i], acc)
+            weight *= share
+            power += shift
             exponent += rise
             left %= size
             spare -= n - 1

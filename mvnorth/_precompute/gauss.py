@@ -5,8 +5,8 @@
 The n-point rule for the density phi(y) / Phi(b) on y < b, n = 1 to RULES, has nodes and weights
 that are smooth functions of b.  They are interpolated at Chebyshev points piece by piece: pieces
 of width WIDTH in b from LEFT to RIGHT, and pieces in 1/b**2 below LEFT.  A limit above RIGHT makes
-no difference to the integral of a bounded function, and has the rule of RIGHT.  What is interpolated for a node y is b - y, times -b in the
-pieces below LEFT.
+no difference to the integral of a bounded function, and has the rule of RIGHT.  What is
+interpolated for a node y is b - y, times -b in the pieces below LEFT.
 
 The recurrence coefficients of the orthogonal polynomials come from the moments by Chebyshev's
 algorithm, which loses many digits and is given enough of them; nodes and weights are the
