@@ -30,8 +30,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from scipy.optimize import brentq, minimize
-from scipy.special import log_ndtr, logsumexp
+from scipy.optimize import brentq
 
 import mvnorth
 from validation.benchmarks.peers import (
@@ -54,6 +53,8 @@ from validation.benchmarks.timing import (
     time_to_errors,
 )
 from validation.oracles import r_mvtnorm
+from validation.oracles.common_factors import log_prob as log_prob_of
+from validation.oracles.common_factors import random_factors
 from validation.oracles.one_dimension import FloatArray
 
 T = TypeVar("T")
@@ -76,47 +77,16 @@ class Problem(NamedTuple):
     log_prob: float
 
 
-def integrate_factors(b: FloatArray, c: FloatArray, V: FloatArray, step: float = 0.125) -> float:
-    """Return log Pr(X <= b), X ~ N(0, diag(c) + V V^T), by the trapezoidal rule around the mode.
-
-    The logarithm of the integrand has a curvature of one at least: beyond 8.6 it is below 1e-16.
-    """
-
-    def log_integrand(z: FloatArray) -> FloatArray:
-        total = -0.5 * np.sum(z * z, axis=-1)
-        for limit, variance, loading in zip(b, c, V, strict=True):
-            total += log_ndtr((limit - z @ loading) / math.sqrt(variance))
-        return total
-
-    def depth(z: FloatArray, /) -> float:
-        return -float(log_integrand(z))
-
-    k = V.shape[1]
-    mode = minimize(depth, np.zeros(k)).x
-    offsets = np.arange(-8.6, 8.6, step)
-    others = np.stack(np.meshgrid(*[offsets] * (k - 1), indexing="ij"), axis=-1).reshape(-1, k - 1)
-    planes = []
-    for first in offsets:
-        z = mode + np.column_stack([np.full(len(others), first), others])
-        planes.append(logsumexp(log_integrand(z)))
-    return float(logsumexp(planes)) + k * math.log(step / math.sqrt(2.0 * math.pi))
-
-
-def three_factors(rng: np.random.Generator, d: int) -> tuple[FloatArray, FloatArray]:
-    """Return own variances c (d,) and loadings V (d, 3) of a random correlation matrix."""
-    c, V = rng.uniform(0.1, 0.7, d), rng.normal(size=(d, 3))
-    return c, V * (np.sqrt(1.0 - c) / np.linalg.norm(V, axis=1))[:, None]
-
-
 def problems(d: int, log_prob: float | None = None) -> list[Problem]:
     """Return the problems of d coordinates; with ``log_prob`` limits are moved to about that."""
     rng, made = np.random.default_rng(d), []
     for _ in range(PROBLEMS):
-        c, V = three_factors(rng, d)
-        b, cov = rng.normal(0.8, 0.5, d), np.diag(c) + V @ V.T
+        c = rng.uniform(0.1, 0.7, d)
+        V, cov = random_factors(rng, c, 3)
+        b = rng.normal(0.8, 0.5, d)
         if log_prob is not None:
             b = b + brentq(partial(_excess, b, cov, log_prob), -40.0, 8.0, xtol=0.01)
-        made.append(Problem(b, cov, integrate_factors(b, c, V)))
+        made.append(Problem(b, cov, log_prob_of(b, c, V)))
     return made
 
 
@@ -257,10 +227,10 @@ def scipy_defaults(mvnorth_program: Program, limit: float) -> list[dict[str, Any
 def batch(d: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return means (ROWS, d), factors L (ROWS, d, d), and log P of the first rows (JUDGED,)."""
     rng = np.random.default_rng(d)
-    m, factors = rng.normal(0.5, 1.0, (ROWS, d)), [three_factors(rng, d) for _ in range(ROWS)]
-    L = np.linalg.cholesky(np.stack([np.diag(c) + V @ V.T for c, V in factors]))
-    judged = zip(m[:JUDGED], factors[:JUDGED], strict=True)
-    return m, L, np.array([integrate_factors(b, c, V, 0.25) for b, (c, V) in judged])
+    m, c = rng.normal(0.5, 1.0, (ROWS, d)), rng.uniform(0.1, 0.7, (ROWS, d))
+    drawn = [random_factors(rng, row, 3) for row in c]
+    L = np.linalg.cholesky(np.stack([cov for _, cov in drawn]))
+    return m, L, np.array([log_prob_of(m[k], c[k], drawn[k][0], 0.25) for k in range(JUDGED)])
 
 
 def rate(call: Callable[..., object], m: FloatArray, L: FloatArray, seconds: float) -> float:
