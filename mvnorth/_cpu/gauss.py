@@ -27,6 +27,7 @@ from mvnorth._scalar.instructions import stack_array
 from mvnorth._scalar.normal import interval_parts, ndtr_parts
 
 LANES = 4096
+SPARSE_LANES = 16384
 MOST = 24  # nodes of a variable between two limits, at most
 RULES = 12  # nodes of a variable with one limit, at most
 CHUNK = 8  # numbers of a rule that are evaluated at a time
@@ -45,6 +46,10 @@ _EXTRA_NODES, _MOST_EXTRA = (
 _SAFETY, _FIRST_SAFETY = 4.0, 20.0  # of claimed errors, the latter with three nodes
 _HISTORY = 0.2  # share of earlier changes that counts as evidence
 _FASTEST, _SLOWEST = 0.05, 0.97  # range of the ratio of successive changes
+_TENSOR = 8  # coordinates for which there are products of rules
+_TENSOR_ONLY = 5  # coordinates up to which there are no sparse grids
+_SPARSE_LEVELS = 4
+_PROMISING = 0.1  # change at the first level of a sparse grid, beyond which it is given up
 _EQUAL = 4  # coordinates up to which all variables have the same number of nodes
 _MOST_FEWER = 3.0  # nodes of a variable, than the one that matters most has
 _LEAST_CHANGE = 1e-15  # what rounding makes of no change
@@ -85,20 +90,23 @@ def rule_below(table, first, n, b, stride, begin, y, weight):
 
 
 @inner(FAST)
-def _weigh_below(upper, slope, curve, acc, weight, power, exponent, limit, count):
-    """Multiply Phi(b), b = upper + acc, and the tilt into the weights; leave b in ``limit``."""
-    for p in range(count):
-        limit[p] = upper + acc[p]
-        f, k = ndtr_parts(limit[p])
+def _weigh_below(upper, slope, curve, acc, lanes, begin, end):
+    """Multiply Phi(b), b = upper + acc, and the tilt into the weights; leave b in lanes[3]."""
+    weight, power, exponent, limit = lanes[0], lanes[1], lanes[2], lanes[3]
+    for p in range(begin, end):
+        b = upper + acc[p]
+        f, k = ndtr_parts(b)
+        limit[p] = b
         weight[p] *= f
         power[p] += k
         exponent[p] += acc[p] * (slope + curve * acc[p])
 
 
 @inner(FAST)
-def _weigh_between(lower, upper, slope, curve, acc, weight, power, exponent, count):
+def _weigh_between(lower, upper, slope, curve, acc, lanes, begin, end):
     """Like ``_weigh_below`` with the probability between two limits."""
-    for p in range(count):
+    weight, power, exponent = lanes[0], lanes[1], lanes[2]
+    for p in range(begin, end):
         _, width, k, _ = interval_parts(lower + acc[p], upper + acc[p])
         weight[p] *= width if width > 0.0 else 0.0
         power[p] += k
@@ -106,50 +114,62 @@ def _weigh_between(lower, upper, slope, curve, acc, weight, power, exponent, cou
 
 
 @inner(FAST)
-def _split_below(table, first, n, limit, state, later, y, count):
-    """Split lanes by the nodes below their limits; ``later`` has the lanes after it."""
-    weight, after = state[0], later[0]
+def _weigh(lower, upper, slope, curve, i, lanes, begin, end):
+    """Multiply the probability between the limits of variable i into the weights."""
+    acc = lanes[4 + i]
+    if lower is not None and lower[i] > -np.inf:
+        _weigh_between(lower[i], upper[i], slope[i], curve[i], acc, lanes, begin, end)
+    else:
+        _weigh_below(upper[i], slope[i], curve[i], acc, lanes, begin, end)
+
+
+@inner(FAST)
+def _split_below(table, first, n, lanes, later, y, begin, end, to):
+    """Split lanes by the n nodes below their limits."""
+    count = end - begin
+    limit, weight, after = lanes[3], lanes[0], later[0]
     for p in range(count):
-        rule_below(table, first, n, limit[p], count, p, y, after)
+        rule_below(table, first, n, limit[begin + p], count, to + p, y, after)
     for k in range(n):
+        start = to + k * count
         for p in range(count):
-            after[k * count + p] *= weight[p]
+            after[start + p] *= weight[begin + p]
         for a in (1, 2):
-            old, new = state[a], later[a]
+            old, new = lanes[a], later[a]
             for p in range(count):
-                new[k * count + p] = old[p]
+                new[start + p] = old[begin + p]
 
 
 @inner(FAST)
 def _split_between(
-    table, first, n, legendre, m, lower, upper, slope, curve, acc, state, later, y, count
+    table, first, n, legendre, m, lower, upper, slope, curve, acc, lanes, later, y, begin, end, to
 ):  # fmt: skip
     """Split lanes by m nodes between two limits, or n <= m where only one of them matters."""
+    count = end - begin
     for p in range(count):
-        low, high = lower + acc[p], upper + acc[p]
-        weight, power = state[0, p], state[1, p]
-        exponent = state[2, p] + acc[p] * (slope + curve * acc[p])
+        a = acc[begin + p]
+        low, high = lower + a, upper + a
+        weight, power = lanes[0, begin + p], lanes[1, begin + p]
+        exponent = lanes[2, begin + p] + a * (slope + curve * a)
         below, above = min(high, 0.0), max(low, 0.0)
         without_low = low < -math.sqrt(below * below + _IRRELEVANT)
         without_high = high > math.sqrt(above * above + _IRRELEVANT)
         if without_low or without_high:
             limit = high if without_low else -low
-            f, k2 = ndtr_parts(limit)
-            rule_below(table, first, n, limit, count, p, y, later[0])
-            for k in range(n):
-                q = k * count + p
-                y[q] = y[q] if without_low else -y[q]
-                later[0, q] *= weight * f
-                later[1, q], later[2, q] = power + k2, exponent
-            for k in range(n, m):
-                q = k * count + p
-                y[q] = y[p]
-                later[0, q], later[1, q], later[2, q] = 0.0, power, exponent
-        else:
-            half = 0.5 * (high - low)
-            half = half if half > 0.0 else 0.0
+            f, shift = ndtr_parts(limit)
+            rule_below(table, first, n, limit, count, to + p, y, later[0])
             for k in range(m):
-                q = k * count + p
+                q = to + k * count + p
+                later[1, q], later[2, q] = power + shift, exponent
+                if k < n:
+                    y[q] = y[q] if without_low else -y[q]
+                    later[0, q] *= weight * f
+                else:
+                    y[q], later[0, q] = y[to + p], 0.0
+        else:
+            half = max(0.0, 0.5 * (high - low))
+            for k in range(m):
+                q = to + k * count + p
                 node = 0.5 * (low + high) + half * legendre[0, k]
                 y[q] = node
                 later[0, q], later[1, q] = weight * half * legendre[1, k], power
@@ -157,73 +177,75 @@ def _split_between(
 
 
 @inner(FAST)
-def _move_limits(T, i, d, n, acc, later_acc, y, count):
-    """What later rows have of the variables so far: acc - T_ri y for each lane."""
-    for r in range(i + 1, d):
-        t, old, new = T[r, i], acc[r], later_acc[r]
-        for k in range(n):
-            for p in range(count):
-                new[k * count + p] = old[p] - t * y[k * count + p]
-
-
-@inner(FAST)
-def _finish(weight, power, exponent, reference, count):
-    """Turn weights into weight * 2**(power - reference) * exp(exponent); return their sum."""
+def _finish(lanes, reference, begin, end):
+    """Return the sum of weight * 2**(power - reference) * exp(exponent)."""
+    weight, power, exponent = lanes[0], lanes[1], lanes[2]
     total = 0.0
-    for p in range(count):
+    for p in range(begin, end):
         f, k = exp_parts(exponent[p], 0.0)
         weight[p] *= f * power_of_two(power[p] + k - reference)
-    for p in range(count):
+    for p in range(begin, end):
         total += weight[p]
     return total
 
 
 @inner(FAST)
-def _split(T, lower, upper, slope, curve, counts, table, starts, legendre, i, d, lane, later, y,
-           count):  # fmt: skip
-    """Split lanes by the nodes of variable i."""
-    m, n = counts[0, i], counts[1, i]
-    acc = lane[4:]
+def _split(
+    T, lower, upper, slope, curve, m, n, table, starts, legendre, i, d, lanes, later, y, begin,
+    end, to,
+):  # fmt: skip
+    """Split lanes ``begin`` to ``end``, written from ``to`` on, by the nodes of variable i.
+
+    n nodes with one limit, which ``_weigh`` has multiplied into the weights, and m with two.
+    """
     if lower is not None and lower[i] > -np.inf:
         _split_between(
-            table, starts[n], n, legendre[m], m, lower[i], upper[i], slope[i], curve[i], acc[i],
-            lane, later, y, count,
+            table, starts[n], n, legendre[m], m, lower[i], upper[i], slope[i], curve[i],
+            lanes[4 + i], lanes, later, y, begin, end, to,
         )  # fmt: skip
     else:
-        weight, power, exponent, limit = lane[0], lane[1], lane[2], lane[3]
-        _weigh_below(upper[i], slope[i], curve[i], acc[i], weight, power, exponent, limit, count)
-        _split_below(table, starts[n], n, limit, lane, later, y, count)
-    _move_limits(T, i, d, m, acc, later[4:], y, count)
+        _split_below(table, starts[n], n, lanes, later, y, begin, end, to)
+    count = end - begin
+    for r in range(i + 1, d):
+        t, old, new = T[r, i], lanes[4 + r], later[4 + r]
+        for k in range(m):
+            start = to + k * count
+            for p in range(count):
+                new[start + p] = old[begin + p] - t * y[start + p]
 
 
 @inner(FAST)
 def _sum_lanes(
-    T, lower, upper, slope, curve, counts, table, starts, legendre, begin, d, reference, lanes, y,
+    T, lower, upper, slope, curve, counts, table, starts, legendre, begin, d, reference, lanes, y
 ):  # fmt: skip
     """Return the sum over all nodes of the variables from ``begin`` on, and its reference.
 
-    See ``gauss_rows``; the lane to start with is the first one of lanes[begin % 2].
+    The lane to start with is the first one of lanes[begin % 2].
     """
-    count, last = 1, d - 1
-    for i in range(begin, last):
+    count = 1
+    for i in range(begin, d - 1):
+        now, later = lanes[i % 2], lanes[(i + 1) % 2]
+        if lower is None or lower[i] == -np.inf:
+            _weigh_below(upper[i], slope[i], curve[i], now[4 + i], now, 0, count)
+        m, n = counts[0, i], counts[1, i]
         _split(
-            T, lower, upper, slope, curve, counts, table, starts, legendre, i, d, lanes[i % 2],
-            lanes[(i + 1) % 2], y[i], count,
+            T, lower, upper, slope, curve, m, n, table, starts, legendre, i, d, now, later, y, 0,
+            count, 0,
         )  # fmt: skip
-        count *= counts[0, i]
-    state = lanes[last % 2]
-    weight, power, exponent, acc = state[0], state[1], state[2], state[4 + last]
-    if lower is not None and lower[last] > -np.inf:
-        _weigh_between(
-            lower[last], upper[last], slope[last], curve[last], acc, weight, power, exponent, count
-        )
-    else:
-        _weigh_below(
-            upper[last], slope[last], curve[last], acc, weight, power, exponent, y[last], count
-        )
+        count *= m
+    now = lanes[(d - 1) % 2]
+    _weigh(lower, upper, slope, curve, d - 1, now, 0, count)
     if reference == -np.inf:
-        reference = power[0] + exp_parts(exponent[0], 0.0)[1]
-    return _finish(weight, power, exponent, reference, count), reference
+        reference = now[1, 0] + exp_parts(now[2, 0], 0.0)[1]
+    return _finish(now, reference, 0, count), reference
+
+
+@inner(FAST)
+def _start_lane(lanes, d):
+    """Make the first lane one without variables."""
+    lanes[0, 0], lanes[1, 0], lanes[2, 0] = 1.0, 0.0, 0.0
+    for i in range(d):
+        lanes[4 + i, 0] = 0.0
 
 
 @inner(FAST)
@@ -235,10 +257,7 @@ def sum_nodes(
     while begin > 0 and inner_count * counts[0, begin - 1] <= LANES:
         begin -= 1
         inner_count *= counts[0, begin]
-    before = lanes[0]
-    before[0, 0], before[1, 0], before[2, 0] = 1.0, 0.0, 0.0
-    for i in range(d):
-        before[4 + i, 0] = 0.0
+    _start_lane(lanes[0], d)
     if begin == 0:
         return _sum_lanes(
             T, lower, upper, slope, curve, counts, table, starts, legendre, 0, d, reference,
@@ -249,9 +268,12 @@ def sum_nodes(
     i = 0
     while i >= 0:
         if i < begin and chosen[i] == 0:  # its lane is the first one of lanes[i % 2]
+            now = lanes[i % 2]
+            if lower is None or lower[i] == -np.inf:
+                _weigh_below(upper[i], slope[i], curve[i], now[4 + i], now, 0, 1)
             _split(
-                T, lower, upper, slope, curve, counts, table, starts, legendre, i, d, lanes[i % 2],
-                outer[i], y[i], 1,
+                T, lower, upper, slope, curve, counts[0, i], counts[1, i], table, starts, legendre,
+                i, d, now, outer[i], y, 0, 1, 0,
             )  # fmt: skip
         if i == begin:
             total, reference = _sum_lanes(
@@ -297,17 +319,170 @@ def claim(change, n):
 
 
 @inner()
+def _extra_nodes(lower, upper, i):
+    """Return how many more nodes variable i needs for phi between two limits."""
+    if lower is not None and upper[i] - lower[i] < _ONE_LIMIT:
+        return int(min(_MOST_EXTRA, _EXTRA_NODES * (upper[i] - lower[i])))
+    return 0
+
+
+@inner()
 def _set_counts(counts, n, fewer, lower, upper, d):
     """Set the nodes of all variables, n - fewer but 2 at least; return how many points that is."""
     points = 1.0
     for i in range(d - 1):
-        nodes = n if n <= 2 else max(2, n - fewer[i])
-        counts[0, i] = counts[1, i] = nodes
-        if lower is not None and upper[i] - lower[i] < _ONE_LIMIT:
-            extra = min(_MOST_EXTRA, _EXTRA_NODES * (upper[i] - lower[i]))
-            counts[0, i] = min(MOST, nodes + int(extra))
+        counts[1, i] = n if n <= 2 else max(2, n - fewer[i])
+        counts[0, i] = min(MOST, counts[1, i] + _extra_nodes(lower, upper, i))
         points *= counts[0, i]
     return points
+
+
+@inner(FAST)
+def _tensor(
+    T, lower, upper, slope, curve, log_scale, table, starts, legendre, relative, absolute, most,
+    d, lanes, outer, y, counts,
+):  # fmt: skip
+    """Return log P, its relative error and the points spent, by products of rules.
+
+    Variables that matter less, by the change when they alone have three nodes instead of two, have
+    fewer nodes.
+    """
+    change, fewer, alone = np.empty(RULES + 1), np.zeros(d, np.int64), np.zeros(d)
+    before, reference, spent = 0.0, -np.inf, 0.0
+    log_prob, error = -np.inf, np.inf
+    for n in range(1, RULES + 1):
+        points = _set_counts(counts, n, fewer, lower, upper, d)
+        if n > 1 and spent + points > most:
+            break
+        total, reference = sum_nodes(
+            T, lower, upper, slope, curve, counts, table, starts, legendre, d, reference, lanes,
+            outer, y,
+        )  # fmt: skip
+        spent += points
+        if not 0.0 < total < np.inf:
+            return log_prob, np.inf, spent
+        change[n] = max(abs(total - before) / total, _LEAST_CHANGE)
+        before = total
+        log_prob = log_scaled(total, reference) + log_scale
+        target = max(relative, absolute * math.exp(-log_prob))
+        error = claim(change, n)
+        if n > 3:
+            for i in range(d - 1):
+                if counts[1, i] == 2:
+                    error += _SAFETY * alone[i]
+        if error <= target:
+            break
+        if n == 2 and d > _EQUAL:
+            largest = 0.0
+            for i in range(d - 1):
+                counts[0, i], counts[1, i] = counts[0, i] + 1, 3
+                changed, _ = sum_nodes(
+                    T, lower, upper, slope, curve, counts, table, starts, legendre, d, reference,
+                    lanes, outer, y,
+                )  # fmt: skip
+                alone[i] = max(abs(changed - total) / total, _LEAST_CHANGE)
+                largest = max(largest, alone[i])
+                spent += points * counts[0, i] / (counts[0, i] - 1)
+                counts[0, i], counts[1, i] = counts[0, i] - 1, 2
+            for i in range(d - 1):
+                fewer[i] = int(min(_MOST_FEWER, math.log10(largest / alone[i])))
+        if n > 3 and target > 0.0:
+            # Go on only if the points will do, should the error fall on as it did.
+            ratio, expected, m, need = math.sqrt(change[n] / change[n - 2]), error, n, 0.0
+            while expected > target and m <= RULES and spent + need <= most:
+                m += 1
+                expected *= ratio
+                need = _set_counts(counts, m, fewer, lower, upper, d)
+            if expected > target or m > RULES or spent + need > most:
+                break
+    return log_prob, error, spent
+
+
+@inner(FAST)
+def _sparse_sums(
+    T, lower, upper, slope, curve, table, starts, legendre, levels, d, reference, lanes, y, sums
+):  # fmt: skip
+    """Sum over all products whose variables have s nodes more than one each, together.
+
+    sums[s] for s = 0 to ``levels``.  All of it in one pass: lanes are in order of the nodes that
+    they have spent.
+    """
+    ends, new_ends = np.empty(levels + 1, np.int64), np.empty(levels + 1, np.int64)
+    for s in range(levels + 1):
+        ends[s] = 1
+    _start_lane(lanes[0], d)
+    for i in range(d - 1):
+        now, later = lanes[i % 2], lanes[(i + 1) % 2]
+        if lower is None or lower[i] == -np.inf:
+            _weigh_below(upper[i], slope[i], curve[i], now[4 + i], now, 0, ends[levels])
+        to = 0
+        for spent in range(levels + 1):
+            for s in range(spent + 1):
+                begin = 0 if s == 0 else ends[s - 1]
+                if begin == ends[s]:
+                    continue
+                n = 1 + spent - s
+                _split(
+                    T, lower, upper, slope, curve, n, n, table, starts, legendre, i, d, now, later,
+                    y, begin, ends[s], to,
+                )  # fmt: skip
+                to += n * (ends[s] - begin)
+            new_ends[spent] = to
+        for s in range(levels + 1):
+            ends[s] = new_ends[s]
+    now = lanes[(d - 1) % 2]
+    _weigh(lower, upper, slope, curve, d - 1, now, 0, ends[levels])
+    if reference == -np.inf:
+        reference = now[1, 0] + exp_parts(now[2, 0], 0.0)[1]
+    for s in range(levels + 1):
+        sums[s] = _finish(now, reference, 0 if s == 0 else ends[s - 1], ends[s])
+    return reference
+
+
+@inner(FAST)
+def _sparse(
+    T, lower, upper, slope, curve, log_scale, table, starts, legendre, relative, absolute, most,
+    d, lanes, y,
+):  # fmt: skip
+    """Return log P, its relative error and the points spent, by Smolyak's sparse grids.
+
+    Level q combines the products whose variables have q nodes more than one each, together, and
+    those with fewer: sum_s (-1)**(q - s) C(d - 2, q - s) sums[s].
+    """
+    change, sums = np.empty(_SPARSE_LEVELS + 2), np.zeros(_SPARSE_LEVELS + 1)
+    reference, spent, before = -np.inf, 0.0, 0.0
+    log_prob, error = -np.inf, np.inf
+    for level in range(1, _SPARSE_LEVELS + 1):
+        points = 1.0  # C(2 (d - 1) + level, level)
+        for s in range(level):
+            points *= (2.0 * (d - 1) + s + 1.0) / (s + 1.0)
+        if spent + points > most or points > y.size:
+            break
+        reference = _sparse_sums(
+            T, lower, upper, slope, curve, table, starts, legendre, level, d, reference, lanes, y,
+            sums,
+        )  # fmt: skip
+        spent += points
+        if level == 1:
+            before = sums[0]
+        total, share = 0.0, 1.0
+        for s in range(level, -1, -1):
+            total += share * sums[s]
+            share *= -(d - 2.0 - (level - s)) / (level - s + 1.0)
+        if not 0.0 < total < np.inf:
+            return log_prob, np.inf, spent
+        change[level + 1] = max(abs(total - before) / total, _LEAST_CHANGE)
+        before = total
+        log_prob = log_scaled(total, reference) + log_scale
+        target = max(relative, absolute * math.exp(-log_prob))
+        error = claim(change, level + 1)
+        if error <= target or (level == 1 and change[2] > _PROMISING):
+            break
+        if level > 1 and target > 0.0:
+            ratio = change[level + 1] / change[level]
+            if error * ratio ** (_SPARSE_LEVELS - level) > target:
+                break
+    return log_prob, error, spent
 
 
 @kernel(FAST)
@@ -316,9 +491,6 @@ def gauss_rows(
     log_prob, rel_error, used, begin, end,
 ):  # fmt: skip
     """Integrate problems ``begin`` to ``end``, with more nodes until the tolerance is met.
-
-    Variables that matter less, by the change when they alone have three nodes instead of two, have
-    fewer nodes.
 
     Parameters
     ----------
@@ -330,59 +502,28 @@ def gauss_rows(
     log_prob, rel_error, used : (B,) output; the error is infinite where nothing is known
     """
     d = upper.shape[1]
-    lanes, outer = np.empty((2, d + 4, LANES)), np.empty((d, d + 4, MOST))
-    y, change = np.empty((d, LANES)), np.empty(RULES + 1)
-    counts, fewer, alone = np.empty((2, d), np.int64), np.zeros(d, np.int64), np.zeros(d)
+    size = LANES if d <= _TENSOR_ONLY else SPARSE_LANES
+    lanes, outer = np.empty((2, d + 4, size)), np.empty((d, d + 4, MOST))
+    y, counts = np.empty(size), np.empty((2, d), np.int64)
     for b in range(begin, end):
         low = row_or_none(lower, b)
-        before, reference, spent = 0.0, -np.inf, 0.0
-        log_prob[b], rel_error[b] = -np.inf, np.inf
-        for i in range(d):
-            fewer[i], alone[i] = 0, 0.0
-        for n in range(1, RULES + 1):
-            points = _set_counts(counts, n, fewer, low, upper[b], d)
-            if n > 1 and spent + points > most:
-                break
-            total, reference = sum_nodes(
-                T[b], low, upper[b], slope[b], curve[b], counts, table, starts, legendre, d,
-                reference, lanes, outer, y,
+        log_prob[b], rel_error[b], spent = -np.inf, np.inf, 0.0
+        sparse = d > _TENSOR_ONLY
+        for i in range(d - 1):
+            sparse = sparse and _extra_nodes(low, upper[b], i) == 0
+        target = relative
+        if sparse:
+            log_prob[b], rel_error[b], spent = _sparse(
+                T[b], low, upper[b], slope[b], curve[b], log_scale[b], table, starts, legendre,
+                relative, absolute, most, d, lanes, y,
+            )  # fmt: skip
+            target = max(relative, absolute * math.exp(-log_prob[b]))
+        if d <= _TENSOR and not rel_error[b] <= target:
+            value, error, points = _tensor(
+                T[b], low, upper[b], slope[b], curve[b], log_scale[b], table, starts, legendre,
+                relative, absolute, most - spent, d, lanes, outer, y, counts,
             )  # fmt: skip
             spent += points
-            if not 0.0 < total < np.inf:
-                rel_error[b] = np.inf
-                break
-            change[n] = max(abs(total - before) / total, _LEAST_CHANGE)
-            before = total
-            log_prob[b] = log_scaled(total, reference) + log_scale[b]
-            target = max(relative, absolute * math.exp(-log_prob[b]))
-            rel_error[b] = claim(change, n)
-            if n > 3:
-                for i in range(d - 1):
-                    if counts[1, i] == 2:
-                        rel_error[b] += _SAFETY * alone[i]
-            if rel_error[b] <= target:
-                break
-            if n == 2 and d > _EQUAL:
-                largest = 0.0
-                for i in range(d - 1):
-                    counts[0, i], counts[1, i] = counts[0, i] + 1, 3
-                    changed, _ = sum_nodes(
-                        T[b], low, upper[b], slope[b], curve[b], counts, table, starts, legendre,
-                        d, reference, lanes, outer, y,
-                    )  # fmt: skip
-                    alone[i] = max(abs(changed - total) / total, _LEAST_CHANGE)
-                    largest = max(largest, alone[i])
-                    spent += points * counts[0, i] / (counts[0, i] - 1)
-                    counts[0, i], counts[1, i] = counts[0, i] - 1, 2
-                for i in range(d - 1):
-                    fewer[i] = int(min(_MOST_FEWER, math.log10(largest / alone[i])))
-            if n > 3 and target > 0.0:
-                # Go on only if the points will do, should the error fall on as it did.
-                ratio, error, m, need = math.sqrt(change[n] / change[n - 2]), rel_error[b], n, 0.0
-                while error > target and m <= RULES and spent + need <= most:
-                    m += 1
-                    error *= ratio
-                    need = _set_counts(counts, m, fewer, low, upper[b], d)
-                if error > target or m > RULES or spent + need > most:
-                    break
+            if error <= rel_error[b]:
+                log_prob[b], rel_error[b] = value, error
         used[b] = int(spent)

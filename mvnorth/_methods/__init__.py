@@ -42,6 +42,7 @@ class Method:
     structured : the structure of the covariance that it needs, such as "one_factor"; a covariance
         that was given in that form says so by a method ``given_one_factor``
     samples : whether it spends the points of the request
+    random : whether these are random, so that another seed gives another result
     whole : whether it takes all coordinates at once rather than independent blocks
     limits_only : whether its derivatives are those in limits and means only
     """
@@ -55,6 +56,7 @@ class Method:
     place: float = math.inf
     structured: str = ""
     samples: bool = False
+    random: bool = False
     whole: bool = False
     limits_only: bool = False
 
@@ -96,8 +98,8 @@ _TABLE = (
     ),
     Method(
         "gauss",
-        "Gauss rules in tilted variables, for up to ten coordinates",
-        "blocks of 2 to 10 dependent coordinates and a covariance that is not singular",
+        "Gauss rules in tilted variables, their products or sparse grids",
+        "blocks of 2 to 50 dependent coordinates and a covariance that is not singular",
         "mvnorth._methods.gauss",
         place=5.0,
         samples=True,
@@ -109,6 +111,7 @@ _TABLE = (
         "mvnorth._methods.genz",
         derivatives=False,
         samples=True,
+        random=True,
         whole=True,
     ),
     Method(
@@ -128,6 +131,7 @@ _TABLE = (
         "mvnorth._methods.pathwise",
         values=False,
         samples=True,
+        random=True,
         whole=True,
     ),
     Method(
@@ -138,6 +142,7 @@ _TABLE = (
         "mvnorth._methods.pinned",
         values=False,
         samples=True,
+        random=True,
         whole=True,
         limits_only=True,
     ),
@@ -156,6 +161,7 @@ _TABLE = (
         "mvnorth._methods.tilting",
         place=9.0,
         samples=True,
+        random=True,
         whole=True,
     ),
 )

@@ -10,8 +10,9 @@ from mvnorth._estimate import Estimate
 from mvnorth._problem import Problems, Request, in_chunks
 from mvnorth._threads import run_items
 
-MAX_COORDINATES = 10
+MAX_COORDINATES = 50
 _FIRST = 4  # coordinates for which there are no closed forms
+_TENSOR = 8  # coordinates up to which variables may have two limits
 _CHUNK = 2**14  # rows at a time
 # Points, over the number of coordinates, that cost as much as a lattice of a relative error of 1.
 _WORTH = 2.0
@@ -21,7 +22,9 @@ def preference(problems: Problems) -> float | None:
     """Return the place among the methods of "auto": before sampling."""
     if not 2 <= problems.d <= MAX_COORDINATES:
         return None
-    return 5.0 if problems.d >= _FIRST else np.inf
+    if problems.d < _FIRST or (problems.d > _TENSOR and problems.two_sided.all()):
+        return np.inf
+    return 5.0
 
 
 def solve(problems: Problems, request: Request) -> Estimate:

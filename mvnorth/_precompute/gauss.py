@@ -49,7 +49,7 @@ def recurrence(b: mp.mpf, n: int) -> tuple[list[mp.mpf], list[mp.mpf], mp.mpf]:
 
 
 def rules(b: mp.mpf, most: int = RULES) -> list[list[tuple[mp.mpf, mp.mpf]]]:
-    """Return pairs (b - y, weight) of the rules with 1 to ``most`` nodes, the farthest node first."""
+    """Return pairs (b - y, weight) of the rules with 1 to ``most`` nodes, farthest first."""
     with mp.workdps(120 + int(8 * abs(min(b, 40)))):
         a, c, scale = recurrence(b, most)
     found = []
