@@ -31,7 +31,7 @@ def test_all_checks_hold_and_all_is_there():
         assert {row[0] for row in rows} >= {"genz", "tilting", "auto", "gauss", "structured genz"}
     by_group = {row[0]: row[1:] for row in tables["Gauss rules outside their claimed errors"].rows}
     runs_of = by_group["all"][0]
-    assert runs_of == sum(by_group[f"d = {d}"][0] for d in range(4, 11))
+    assert runs_of == sum(row[0] for name, row in by_group.items() if name.startswith("d = "))
     assert by_group["all"][1] < runs_of / 2
     failures = tables["All runs outside their claimed error"]
     outside = sum(row[4] for row in tables["Outside the claimed error, by method"].rows)

@@ -31,7 +31,7 @@ _TOLERANCE = {"rtol": 1e-2, "atol": 1e-4}
 _ADAPTIVE_SEEDS = {"small": 1, "quick": 1, "full": 4}
 _ADAPTIVE_LARGEST = {"small": 20, "quick": 100, "full": 200}
 _METHODS = ("genz", "tilting", "auto", "gauss", "structured genz", "structured tilting")
-_GAUSS = range(4, 11)  # coordinates for which "auto" takes Gauss rules
+_GAUSS = range(4, 51)  # coordinates for which "auto" takes Gauss rules
 
 # Plain Genz is known to break the promise here: 50 dependent coordinates at log P = -2034, where
 # all points miss the mass and still look alike to each other. "auto" does not use it there.

@@ -18,6 +18,7 @@ from validation.running import Task
 
 _COUNTS = {"small": 8, "quick": 200, "full": 4000}
 _PARTS = {"small": 1, "quick": 4, "full": 20}
+_DIMENSIONS = (4, 5, 6, 7, 8, 10, 15, 20)
 _TOLERANCES = (1e-3, 1e-4, 1e-6, 1e-8)
 _LEAST_OWN, _MOST_OWN = 0.02, 0.8  # of a coordinate's variance
 _STEP = 0.04  # of the rule that gives the truth
@@ -42,7 +43,7 @@ class Case(NamedTuple):
 
 _GROUPS: dict[str, Callable[[Case], bool]] = {
     **{f"rtol = {rtol:.0e}": lambda c, rtol=rtol: c.rtol == rtol for rtol in _TOLERANCES},  # type: ignore[misc]
-    **{f"d = {d}": lambda c, d=d: c.d == d for d in range(4, 11)},  # type: ignore[misc]
+    **{f"d = {d}": lambda c, d=d: c.d == d for d in _DIMENSIONS},  # type: ignore[misc]
     "condition below 10": lambda c: c.condition < 10,
     "10 to 100": lambda c: 10 <= c.condition < 100,
     "above 100": lambda c: c.condition >= 100,
@@ -61,11 +62,11 @@ def tasks(scale: str) -> list[Task]:
 
 
 def random_orthants(count: int, seed: int) -> list[list[Any]]:
-    """Random orthants of 4 to 10 coordinates at several tolerances: rows of ``Case``."""
+    """Random orthants at several tolerances: rows of ``Case``."""
     rng = np.random.default_rng(seed)
     rows: list[list[Any]] = []
     for k in range(count):
-        d = 4 + k % 7
+        d = _DIMENSIONS[k % len(_DIMENSIONS)]
         c = np.exp(rng.uniform(math.log(_LEAST_OWN), math.log(_MOST_OWN), d))
         V, cov = common_factors.random_factors(rng, c, 2)
         b = rng.normal(rng.choice([1.0, -0.5, -3.0]), 0.7, d)
@@ -100,9 +101,9 @@ def section(results: Results) -> Section:
     ]
     parts: list[Part] = [
         Text(
-            "Random orthants of 4 to 10 coordinates with two common factors, a coordinate's own "
-            f"share of its variance from {_LEAST_OWN:g} to {_MOST_OWN:g}, by `method=\"gauss\"` with a "
-            "tolerance. The truth is an integral over the factors by the trapezoidal rule. Runs "
+            "Random orthants with two common factors, a coordinate's own share of its variance "
+            f"from {_LEAST_OWN:g} to {_MOST_OWN:g}, by Gauss rules with a tolerance. "
+            "The truth is an integral over the factors by the trapezoidal rule. Runs "
             "that do not reach their tolerance, where `auto` goes on to sampling, are counted "
             "with the error that they claim."
         ),
