@@ -16,7 +16,7 @@ from validation.reports import Results
 from validation.reports.runs import PROMISE, Judgement, Known, Run, interval, judge
 from validation.running import Task
 
-_COUNTS = {"small": 8, "quick": 200, "full": 4000}
+_COUNTS = {"small": 8, "quick": 400, "full": 4000}
 _PARTS = {"small": 1, "quick": 4, "full": 20}
 _DIMENSIONS = (4, 5, 6, 7, 8, 10, 15, 20)
 _TOLERANCES = (1e-3, 1e-4, 1e-6, 1e-8)
