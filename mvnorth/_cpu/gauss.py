@@ -7,7 +7,8 @@ ones.  ``genz`` draws it; here it is integrated over,
 
 by the n-point Gauss rule of the normal distribution below b, which is exact for polynomials g of
 degree 2n - 1; nodes and weights are tabulated (``mvnorth._precompute.gauss``).  Between two limits
-it is Gauss and Legendre's rule for phi(y) g(y).  The last variable is integrated exactly.  The
+it is Gauss and Legendre's rule for phi(y) g(y), or between distant limits the difference of two
+such integrals.  The last variable is integrated exactly.  The
 error falls exponentially with n, because g has no singularity, whereas the integrand of a lattice
 rule has one where a uniform variable is 0.  The method is ours.
 
@@ -36,13 +37,9 @@ LEFT, RIGHT = -6.0, 9.0
 FAR_PIECES, NEAR_PIECES = 8, 30
 _FAR_SCALE = FAR_PIECES * LEFT * LEFT
 _NEAR_SCALE = NEAR_PIECES / (RIGHT - LEFT)
-_IRRELEVANT = 76.0  # 2 log of the ratio of densities beyond which a limit does not matter
 _LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
-_ONE_LIMIT = 2.0 * math.sqrt(_IRRELEVANT)  # width beyond which one of two limits never matters
-_EXTRA_NODES, _MOST_EXTRA = (
-    1.25,
-    12.0,
-)  # nodes for phi between two limits: a unit of width, and at most
+_DISTANT = 3.0  # limits: from here on a variable has the nodes of both of them
+_EXTRA_NODES = 1.25  # for phi between two limits, a unit of width
 _SAFETY, _FIRST_SAFETY = 4.0, 20.0  # of claimed errors, the latter with three nodes
 _HISTORY = 0.2  # share of earlier changes that counts as evidence
 _FASTEST, _SLOWEST = 0.05, 0.97  # range of the ratio of successive changes
@@ -144,28 +141,29 @@ def _split_below(table, first, n, lanes, later, y, begin, end, to):
 def _split_between(
     table, first, n, legendre, m, lower, upper, slope, curve, acc, lanes, later, y, begin, end, to
 ):  # fmt: skip
-    """Split lanes by m nodes between two limits, or n <= m where only one of them matters."""
+    """Split lanes by m nodes between two limits.
+
+    Between distant limits these are n nodes below one limit, and n below the other to subtract,
+    on the side where that is less.
+    """
     count = end - begin
     for p in range(count):
         a = acc[begin + p]
         low, high = lower + a, upper + a
         weight, power = lanes[0, begin + p], lanes[1, begin + p]
         exponent = lanes[2, begin + p] + a * (slope + curve * a)
-        below, above = min(high, 0.0), max(low, 0.0)
-        without_low = low < -math.sqrt(below * below + _IRRELEVANT)
-        without_high = high > math.sqrt(above * above + _IRRELEVANT)
-        if without_low or without_high:
-            limit = high if without_low else -low
-            f, shift = ndtr_parts(limit)
-            rule_below(table, first, n, limit, count, to + p, y, later[0])
-            for k in range(m):
-                q = to + k * count + p
-                later[1, q], later[2, q] = power + shift, exponent
-                if k < n:
-                    y[q] = y[q] if without_low else -y[q]
-                    later[0, q] *= weight * f
-                else:
-                    y[q], later[0, q] = y[to + p], 0.0
+        if upper - lower > _DISTANT:
+            side = 1.0 if low + high < 0.0 else -1.0
+            for part in range(2):
+                limit = side * high if (side > 0.0) == (part == 0) else side * low
+                f, shift = ndtr_parts(limit)
+                start = to + part * n * count + p
+                rule_below(table, first, n, limit, count, start, y, later[0])
+                for k in range(n):
+                    q = start + k * count
+                    y[q] *= side
+                    later[0, q] *= weight * f if part == 0 else -weight * f
+                    later[1, q], later[2, q] = power + shift, exponent
         else:
             half = max(0.0, 0.5 * (high - low))
             for k in range(m):
@@ -319,11 +317,12 @@ def claim(change, n):
 
 
 @inner()
-def _extra_nodes(lower, upper, i):
-    """Return how many more nodes variable i needs for phi between two limits."""
-    if lower is not None and upper[i] - lower[i] < _ONE_LIMIT:
-        return int(min(_MOST_EXTRA, _EXTRA_NODES * (upper[i] - lower[i])))
-    return 0
+def _between(lower, upper, i, n):
+    """Return the nodes of variable i with two limits, if it has n with one."""
+    if lower is None or lower[i] == -np.inf:
+        return n
+    width = upper[i] - lower[i]
+    return 2 * n if width > _DISTANT else n + int(_EXTRA_NODES * width)
 
 
 @inner()
@@ -332,7 +331,7 @@ def _set_counts(counts, n, fewer, lower, upper, d):
     points = 1.0
     for i in range(d - 1):
         counts[1, i] = n if n <= 2 else max(2, n - fewer[i])
-        counts[0, i] = min(MOST, counts[1, i] + _extra_nodes(lower, upper, i))
+        counts[0, i] = _between(lower, upper, i, counts[1, i])
         points *= counts[0, i]
     return points
 
@@ -372,18 +371,18 @@ def _tensor(
                     error += _SAFETY * alone[i]
         if error <= target:
             break
-        if n == 2 and d > _EQUAL:
+        if n == 2 and d > _EQUAL and spent + 1.5 * (d - 1) * points < most:
             largest = 0.0
             for i in range(d - 1):
-                counts[0, i], counts[1, i] = counts[0, i] + 1, 3
+                counts[0, i], counts[1, i] = _between(lower, upper, i, 3), 3
                 changed, _ = sum_nodes(
                     T, lower, upper, slope, curve, counts, table, starts, legendre, d, reference,
                     lanes, outer, y,
                 )  # fmt: skip
                 alone[i] = max(abs(changed - total) / total, _LEAST_CHANGE)
                 largest = max(largest, alone[i])
-                spent += points * counts[0, i] / (counts[0, i] - 1)
-                counts[0, i], counts[1, i] = counts[0, i] - 1, 2
+                spent += points * counts[0, i] / _between(lower, upper, i, 2)
+                counts[0, i], counts[1, i] = _between(lower, upper, i, 2), 2
             for i in range(d - 1):
                 fewer[i] = int(min(_MOST_FEWER, math.log10(largest / alone[i])))
         if n > 3 and target > 0.0:
@@ -510,7 +509,7 @@ def gauss_rows(
         log_prob[b], rel_error[b], spent = -np.inf, np.inf, 0.0
         sparse = d > _TENSOR_ONLY
         for i in range(d - 1):
-            sparse = sparse and _extra_nodes(low, upper[b], i) == 0
+            sparse = sparse and _between(low, upper[b], i, 1) == 1
         target = relative
         if sparse:
             log_prob[b], rel_error[b], spent = _sparse(

@@ -4,8 +4,8 @@
 
 The n-point rule for the density phi(y) / Phi(b) on y < b, n = 1 to RULES, has nodes and weights
 that are smooth functions of b.  They are interpolated at Chebyshev points piece by piece: pieces
-of width WIDTH in b from LEFT to RIGHT, and pieces in 1/b**2 below LEFT.  Above RIGHT the rule is
-that of Gauss and Hermite to rounding.  What is interpolated for a node y is b - y, times -b in the
+of width WIDTH in b from LEFT to RIGHT, and pieces in 1/b**2 below LEFT.  A limit above RIGHT makes
+no difference to the integral of a bounded function, and has the rule of RIGHT.  What is interpolated for a node y is b - y, times -b in the
 pieces below LEFT.
 
 The recurrence coefficients of the orthogonal polynomials come from the moments by Chebyshev's
@@ -50,7 +50,7 @@ def recurrence(b: mp.mpf, n: int) -> tuple[list[mp.mpf], list[mp.mpf], mp.mpf]:
 
 def rules(b: mp.mpf, most: int = RULES) -> list[list[tuple[mp.mpf, mp.mpf]]]:
     """Return pairs (b - y, weight) of the rules with 1 to ``most`` nodes, farthest first."""
-    with mp.workdps(120 + int(8 * abs(min(b, 40)))):
+    with mp.workdps(120 + int(100 * mp.log10(1 + abs(b)))):
         a, c, scale = recurrence(b, most)
     found = []
     with mp.workdps(40):
