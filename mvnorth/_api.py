@@ -16,8 +16,8 @@ from mvnorth.covariance import OneFactor
 
 _AUTO = """takes independent blocks apart, uses closed forms for up to three coordinates, integrates
 over the common factor where the covariance is diag(c) + v v^T, goes along a Markov chain link by
-link (its inverse covariance is tridiagonal), and samples the rest in tilted variables; ``explain``
-says what it would do."""
+link (its inverse covariance is tridiagonal), tries Gauss rules in tilted variables from four to
+fifty coordinates, and samples the rest in these variables; ``explain`` says what it would do."""
 
 _PARAMETERS = f"""n : int, optional
         Number of integration points in all, rounded down to what the point set takes (by 11 % at

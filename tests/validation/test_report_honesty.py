@@ -25,9 +25,14 @@ def test_all_checks_hold_and_all_is_there():
     assert sum(isinstance(part, Check) for part in section.walk()) >= 8
     assert sum(isinstance(part, Picture) for part in section.walk()) == 3
     tables = {part.title: part for part in section.walk() if isinstance(part, Table)}
-    for title in ("by method", "by dimension", "by difficulty"):
+    groups = ("by dimension", "by difficulty", "by condition of the correlations")
+    for title in ("by method", *groups):
         rows = tables[f"Outside the claimed error, {title}"].rows
-        assert {row[0] for row in rows} >= {"genz", "tilting", "auto", "structured genz"}
+        assert {row[0] for row in rows} >= {"genz", "tilting", "auto", "gauss", "structured genz"}
+    by_group = {row[0]: row[1:] for row in tables["Gauss rules outside their claimed errors"].rows}
+    runs_of = by_group["all"][0]
+    assert runs_of == sum(row[0] for name, row in by_group.items() if name.startswith("d = "))
+    assert by_group["all"][1] < runs_of / 2
     failures = tables["All runs outside their claimed error"]
     outside = sum(row[4] for row in tables["Outside the claimed error, by method"].rows)
     assert len(failures.rows) == outside
@@ -39,6 +44,13 @@ def test_a_claimed_error_that_is_too_small_is_seen(monkeypatch):
     found = _flagged(_section())
     for method in ("genz", "tilting"):
         assert any(claim.startswith(f"`{method}`:") for claim in found)
+
+
+def test_gauss_rules_that_claim_too_little_are_seen():
+    found = [row for task in honesty.gauss.tasks("small") for row in task.perform().value]
+    rows = [[*row[:5], row[5] * 1e-6] for row in found]
+    section = honesty.gauss.section({"gauss, part 1": rows})
+    assert len(_flagged(section)) == 1
 
 
 def _judge(log_prob, claimed, truth, truth_error):

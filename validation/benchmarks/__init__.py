@@ -2,6 +2,7 @@
 
     python -m validation.benchmarks.peers        time to a given true error, one problem a call
     python -m validation.benchmarks.tails        the same for small probabilities, by tilting
+    python -m validation.benchmarks.gauss        the same for 4 to 10 coordinates, by Gauss rules
     python -m validation.benchmarks.throughput   problems a second, in batches
     python -m validation.benchmarks.derivatives  value and gradient, with autograd and differences
     python -m validation.benchmarks.one_factor   the loss -log P and its gradient, with torch

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from validation import problems
+from validation.oracles.one_dimension import FloatArray
 from validation.page import Check, Picture, Section, Table, Text
 from validation.page.content import Part
 from validation.page.figures import axes
 from validation.reports import Results, families, runs
-from validation.reports.honesty import gradients, narrow
+from validation.reports.honesty import gauss, gradients, narrow
 from validation.reports.runs import PROMISE, Judgement, Known, Run, dimension, interval
 from validation.running import Task
 
@@ -29,7 +30,8 @@ _PARTS = {"small": 2, "quick": 8, "full": 20}
 _TOLERANCE = {"rtol": 1e-2, "atol": 1e-4}
 _ADAPTIVE_SEEDS = {"small": 1, "quick": 1, "full": 4}
 _ADAPTIVE_LARGEST = {"small": 20, "quick": 100, "full": 200}
-_METHODS = ("genz", "tilting", "auto", "structured genz", "structured tilting")
+_METHODS = ("genz", "tilting", "auto", "gauss", "structured genz", "structured tilting")
+_GAUSS = range(4, 51)  # coordinates for which "auto" takes Gauss rules
 
 # Plain Genz is known to break the promise here: 50 dependent coordinates at log P = -2034, where
 # all points miss the mass and still look alike to each other. "auto" does not use it there.
@@ -41,6 +43,12 @@ _DIMENSIONS: dict[str, Callable[[Known], bool]] = {
     "11 to 50": lambda p: 11 <= p.d <= 50,
     "51 to 100": lambda p: 51 <= p.d <= 100,
     "101 to 500": lambda p: p.d > 100,
+}
+_CONDITIONS = {
+    "condition below 10": (0.0, 1e1),
+    "10 to 100": (1e1, 1e2),
+    "100 to 1e4": (1e2, 1e4),
+    "above 1e4": (1e4, math.inf),
 }
 _TAGS = ("easy", "hard", "tail", "deep-tail", "high-dim", "near-singular", "singular")
 
@@ -54,7 +62,7 @@ def tasks(scale: str) -> list[Task]:
         Task(f"runs, part {k + 1}", calls, {"names": names[k::parts], "scale": scale})
         for k in range(parts)
     ]
-    return found + narrow.tasks(scale) + gradients.tasks(scale)
+    return found + narrow.tasks(scale) + gauss.tasks(scale) + gradients.tasks(scale)
 
 
 def calls(names: list[str], scale: str) -> list[list[Any]]:
@@ -62,13 +70,20 @@ def calls(names: list[str], scale: str) -> list[list[Any]]:
     done = []
     for name in names:
         given = _GIVEN[scale][dimension(name) > 200]
-        structured = name.startswith(families.FACTORED)
-        methods = _METHODS if structured else _METHODS[:3]
+        methods = [m for m in _METHODS if _applies(m, name)]
         plans: list[Any] = [(method, n, seeds) for method in methods for n, seeds in given]
         if dimension(name) <= _ADAPTIVE_LARGEST[scale]:
             plans += [(m, None, _ADAPTIVE_SEEDS[scale], _TOLERANCE) for m in methods]
         done += runs.over([name], plans)
     return done
+
+
+def _applies(method: str, name: str) -> bool:
+    """Whether the report runs a method on a problem."""
+    if method == "gauss":
+        connected = not {"independent", "block"} & runs.find(name)[0].tags
+        return dimension(name) in _GAUSS and connected
+    return method not in runs.STRUCTURED or name.startswith(families.FACTORED)
 
 
 class Counted(NamedTuple):
@@ -174,8 +189,10 @@ def section(results: Results, scale: str) -> Section:
         _groups_picture("by difficulty", by_kind, _by_tag),
         _groups_table("by dimension", by_kind, _by_dimension),
         _groups_table("by difficulty", by_kind, _by_tag),
+        _groups_table("by condition of the correlations", by_kind, _by_condition),
         _failures(cases),
         narrow.section(results),
+        gauss.section(results),
         gradients.section(results, scale),
     ]
     return Section("Honesty of errors", parts)
@@ -236,6 +253,23 @@ def _by_dimension(cases: list[Case]) -> dict[str, list[Case]]:
 
 def _by_tag(cases: list[Case]) -> dict[str, list[Case]]:
     return {tag: [c for c in cases if tag in c.problem.tags] for tag in _TAGS}
+
+
+def _by_condition(cases: list[Case]) -> dict[str, list[Case]]:
+    names = {c.problem.name for c in cases}
+    condition = {name: _condition(runs.find(name)[0].cov) for name in names}
+    return {
+        group: [c for c in cases if low <= condition[c.problem.name] < high]
+        for group, (low, high) in _CONDITIONS.items()
+    }
+
+
+def _condition(cov: FloatArray) -> float:
+    """Return the condition number of the correlations; 1e300 where they have none."""
+    deviations = np.sqrt(np.diag(cov))
+    if not deviations.all():
+        return 1e300
+    return min(float(np.linalg.cond(cov / np.outer(deviations, deviations))), 1e300)
 
 
 def _groups_picture(title: str, by_kind: dict[str, list[Case]], groups: _Groups) -> Picture:

@@ -1,0 +1,128 @@
+"""Errors of Gauss rules for random correlations with two common factors; a part of honesty."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import mvnorth
+from validation.oracles import common_factors
+from validation.page import Check, Section, Table, Text
+from validation.page.content import Part
+from validation.reports import Results
+from validation.reports.runs import PROMISE, Judgement, Known, Run, interval, judge
+from validation.running import Task
+
+_COUNTS = {"small": 8, "quick": 400, "full": 4000}
+_PARTS = {"small": 1, "quick": 4, "full": 20}
+_DIMENSIONS = (4, 5, 6, 7, 8, 10, 15, 20)
+_TOLERANCES = (1e-3, 1e-4, 1e-6, 1e-8)
+_LEAST_OWN, _MOST_OWN = 0.02, 0.8  # of a coordinate's variance
+_STEP = 0.04  # of the rule that gives the truth
+_TRUTH = 1e-12  # its relative error
+
+
+class Case(NamedTuple):
+    """One call, and the truth."""
+
+    d: int
+    condition: float
+    truth: float
+    rtol: float
+    log_prob: float
+    claimed: float
+
+    @property
+    def judged(self) -> Judgement:
+        run = Run("gauss", None, 0, self.log_prob, self.claimed, "", 0)
+        return judge(run, Known("", self.d, frozenset(), self.truth, _TRUTH, []))
+
+
+_GROUPS: dict[str, Callable[[Case], bool]] = {
+    **{f"rtol = {rtol:.0e}": lambda c, rtol=rtol: c.rtol == rtol for rtol in _TOLERANCES},  # type: ignore[misc]
+    **{f"d = {d}": lambda c, d=d: c.d == d for d in _DIMENSIONS},  # type: ignore[misc]
+    "condition below 10": lambda c: c.condition < 10,
+    "10 to 100": lambda c: 10 <= c.condition < 100,
+    "above 100": lambda c: c.condition >= 100,
+    "log P above -5": lambda c: c.truth > -5,
+    "-5 to -20": lambda c: -20 < c.truth <= -5,
+    "below -20": lambda c: c.truth <= -20,
+}
+
+
+def tasks(scale: str) -> list[Task]:
+    count = _COUNTS[scale] // _PARTS[scale]
+    return [
+        Task(f"gauss, part {k + 1}", random_orthants, {"count": count, "seed": k})
+        for k in range(_PARTS[scale])
+    ]
+
+
+def random_orthants(count: int, seed: int) -> list[list[Any]]:
+    """Random orthants at several tolerances: rows of ``Case``."""
+    rng = np.random.default_rng(seed)
+    rows: list[list[Any]] = []
+    for k in range(count):
+        d = _DIMENSIONS[k % len(_DIMENSIONS)]
+        c = np.exp(rng.uniform(math.log(_LEAST_OWN), math.log(_MOST_OWN), d))
+        V, cov = common_factors.random_factors(rng, c, 2)
+        b = rng.normal(rng.choice([1.0, -0.5, -3.0]), 0.7, d)
+        truth = common_factors.log_prob(b, c, V, _STEP)
+        for rtol in _TOLERANCES:
+            result = mvnorth.box(-np.inf, b, 0.0, cov, rtol=rtol, method="gauss")
+            run = (rtol, result.log_prob, result.rel_error)
+            rows.append([d, float(np.linalg.cond(cov)), truth, *run])
+    return rows
+
+
+def section(results: Results) -> Section:
+    cases = [
+        Case(*row) for name, value in results.items() if name.startswith("gauss, ") for row in value
+    ]
+    rows: list[list[Any]] = []
+    for name, holds in {"all": lambda _: True, **_GROUPS}.items():
+        judged = [case.judged for case in cases if holds(case)]
+        claims = [j for j in judged if j.verdict != "none"]
+        outside = sum(j.verdict == "outside" for j in claims)
+        low, high = interval(outside, len(claims))
+        share = float(np.median([j.ratio for j in claims])) if claims else None
+        percent = 100 * outside / len(claims) if claims else None
+        short = sum(case.claimed > case.rtol for case in cases if holds(case))
+        rows.append([name, len(judged), len(judged) - len(claims), short, outside, percent,
+                     100 * low, 100 * high, share])  # fmt: skip
+    _, total, none, _, outside, _, low, high, _ = rows[0]
+    failures = [
+        [c.d, c.condition, c.truth, c.rtol, c.claimed, c.judged.true]
+        for c in cases
+        if c.judged.verdict == "outside"
+    ]
+    parts: list[Part] = [
+        Text(
+            "Random orthants with two common factors, a coordinate's own share of its variance "
+            f"from {_LEAST_OWN:g} to {_MOST_OWN:g}, by Gauss rules with a tolerance. "
+            "The truth is an integral over the factors by the trapezoidal rule. Runs "
+            "that do not reach their tolerance, where `auto` goes on to sampling, are counted "
+            "with the error that they claim."
+        ),
+        Table(
+            "Gauss rules outside their claimed errors",
+            ["group", "runs", "no claim", "tolerance not met", "outside", "outside, %", "from, %",
+             "to, %", "median share"],
+            rows,
+        ),
+        Check(
+            "Gauss rules, random orthants: at most 1 % of the runs are outside their claimed "
+            "error; that is, the interval of their share does not lie above 1 %.",
+            low <= 100 * PROMISE and none < total,
+            f"{outside} of {total - none}, from {low:.2f} to {high:.2f} %.",
+        ),
+        Table(
+            "All orthants outside",
+            ["d", "condition", "log P", "rtol", "claimed", "true"],
+            failures,
+        ),
+    ]  # fmt: skip
+    return Section("Gauss rules", parts)
