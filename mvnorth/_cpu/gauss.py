@@ -35,6 +35,7 @@ from mvnorth._scalar.normal import interval_parts, ndtr_parts
 
 LANES = 4096
 _LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
+_ZERO, _ONE = np.int64(0), np.int64(1)  # constants of another type are compiled again
 _chunk = stack_array(CHUNK)
 
 
@@ -197,22 +198,22 @@ def _sum_lanes(
 
     The lane to start with is the first one of lanes[begin % 2].
     """
-    count = 1
+    count = _ONE
     for i in range(begin, d - 1):
         now, later = lanes[i % 2], lanes[(i + 1) % 2]
         if lower is None or lower[i] == -np.inf:
-            _weigh_below(upper[i], slope[i], curve[i], now[4 + i], now, 0, count)
+            _weigh_below(upper[i], slope[i], curve[i], now[4 + i], now, _ZERO, count)
         m, n = counts[0, i], counts[1, i]
         _split(
-            T, lower, upper, slope, curve, m, n, table, starts, legendre, i, d, now, later, y, 0,
-            count, 0,
+            T, lower, upper, slope, curve, m, n, table, starts, legendre, i, d, now, later, y,
+            _ZERO, count, _ZERO,
         )  # fmt: skip
         count *= m
     now = lanes[(d - 1) % 2]
-    _weigh(lower, upper, slope, curve, d - 1, now, 0, count)
+    _weigh(lower, upper, slope, curve, d - 1, now, _ZERO, count)
     if reference == -np.inf:
         reference = now[1, 0] + exp_parts(now[2, 0], 0.0)[1]
-    return _finish(now, reference, 0, count), reference
+    return _finish(now, reference, _ZERO, count), reference
 
 
 @inner(FAST)
@@ -228,16 +229,11 @@ def sum_nodes(
     T, lower, upper, slope, curve, counts, table, starts, legendre, d, reference, lanes, outer, y,
 ):  # fmt: skip
     """Return the sum over all nodes, and its reference; the first variables in loops."""
-    begin, inner_count = d - 1, 1
+    begin, inner_count = d - 1, np.int64(1)
     while begin > 0 and inner_count * counts[0, begin - 1] <= LANES:
         begin -= 1
         inner_count *= counts[0, begin]
     _start_lane(lanes[0], d)
-    if begin == 0:
-        return _sum_lanes(
-            T, lower, upper, slope, curve, counts, table, starts, legendre, 0, d, reference,
-            lanes, y,
-        )  # fmt: skip
     chosen = np.zeros(d, np.int64)
     grand = 0.0
     i = 0
@@ -245,10 +241,10 @@ def sum_nodes(
         if i < begin and chosen[i] == 0:  # its lane is the first one of lanes[i % 2]
             now = lanes[i % 2]
             if lower is None or lower[i] == -np.inf:
-                _weigh_below(upper[i], slope[i], curve[i], now[4 + i], now, 0, 1)
+                _weigh_below(upper[i], slope[i], curve[i], now[4 + i], now, _ZERO, _ONE)
             _split(
                 T, lower, upper, slope, curve, counts[0, i], counts[1, i], table, starts, legendre,
-                i, d, now, outer[i], y, 0, 1, 0,
+                i, d, now, outer[i], y, _ZERO, _ONE, _ZERO,
             )  # fmt: skip
         if i == begin:
             total, reference = _sum_lanes(
@@ -288,11 +284,11 @@ def sparse_sums(
     for i in range(d - 1):
         now, later = lanes[i % 2], lanes[(i + 1) % 2]
         if lower is None or lower[i] == -np.inf:
-            _weigh_below(upper[i], slope[i], curve[i], now[4 + i], now, 0, ends[levels])
-        to = 0
+            _weigh_below(upper[i], slope[i], curve[i], now[4 + i], now, _ZERO, ends[levels])
+        to = _ZERO
         for spent in range(levels + 1):
             for s in range(spent + 1):
-                begin = 0 if s == 0 else ends[s - 1]
+                begin = _ZERO if s == 0 else ends[s - 1]
                 if begin == ends[s]:
                     continue
                 n = 1 + spent - s
@@ -305,9 +301,9 @@ def sparse_sums(
         for s in range(levels + 1):
             ends[s] = new_ends[s]
     now = lanes[(d - 1) % 2]
-    _weigh(lower, upper, slope, curve, d - 1, now, 0, ends[levels])
+    _weigh(lower, upper, slope, curve, d - 1, now, _ZERO, ends[levels])
     if reference == -np.inf:
         reference = now[1, 0] + exp_parts(now[2, 0], 0.0)[1]
     for s in range(levels + 1):
-        sums[s] = _finish(now, reference, 0 if s == 0 else ends[s - 1], ends[s])
+        sums[s] = _finish(now, reference, _ZERO if s == 0 else ends[s - 1], ends[s])
     return reference

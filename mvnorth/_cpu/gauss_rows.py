@@ -13,11 +13,10 @@ from mvnorth._scalar.gauss import (
     RULES,
     SPARSE_LANES,
     SPARSE_LEVELS,
-    TENSOR,
-    TENSOR_ONLY,
     between,
     claim,
     claimed_error,
+    is_steep,
     largest_error,
     meets,
     points_suffice,
@@ -39,16 +38,30 @@ def _tensor(
     fewer nodes.
     """
     change, fewer, alone = np.empty(RULES + 1), np.zeros(d, np.int64), np.zeros(d)
-    before, reference, spent = 0.0, -np.inf, 0.0
+    before, reference, spent, points = 0.0, -np.inf, 0.0, 0.0
     log_prob, error = -np.inf, np.inf
-    for n in range(1, RULES + 1):
-        points = set_counts(counts, n, fewer, lower, upper, d)
-        if n > 1 and spent + points > most:
-            break
+    n, probed = np.int64(1), np.int64(-1)  # the variable that has one node more than others, if any
+    while n <= RULES:
+        if probed < 0:
+            points = set_counts(counts, n, fewer, lower, upper, d)
+            if spent + points > most:
+                break
+        else:
+            counts[0, probed], counts[1, probed] = between(lower, upper, probed, n + 1), n + 1
         total, reference = sum_nodes(
             T, lower, upper, slope, curve, counts, table, starts, legendre, d, reference, lanes,
             outer, y,
         )  # fmt: skip
+        if probed >= 0:
+            alone[probed] = max(abs(total - before) / before, LEAST_CHANGE)
+            usual = between(lower, upper, probed, n)
+            spent += points * counts[0, probed] / usual
+            counts[0, probed], counts[1, probed] = usual, n
+            probed += 1
+            if probed == d - 1:
+                set_fewer(fewer, alone, d)
+                n, probed = n + 1, -1
+            continue
         spent += points
         if not 0.0 < total < np.inf:
             return log_prob, np.inf, spent
@@ -57,23 +70,16 @@ def _tensor(
         log_prob = min(0.0, log_scaled(total, reference) + log_scale)
         target = largest_error(relative, absolute, log_prob)
         error = claimed_error(change, n, counts, alone, d)
-        if error <= target:
+        if error < np.inf and error <= target:
             break
         if n == 2 and d > EQUAL and spent + 1.5 * (d - 1) * points < most:
-            for i in range(d - 1):
-                counts[0, i], counts[1, i] = between(lower, upper, i, 3), 3
-                changed, _ = sum_nodes(
-                    T, lower, upper, slope, curve, counts, table, starts, legendre, d, reference,
-                    lanes, outer, y,
-                )  # fmt: skip
-                alone[i] = max(abs(changed - total) / total, LEAST_CHANGE)
-                spent += points * counts[0, i] / between(lower, upper, i, 2)
-                counts[0, i], counts[1, i] = between(lower, upper, i, 2), 2
-            set_fewer(fewer, alone, d)
+            probed = 0
+            continue
         if n > 3 and target > 0.0 and not points_suffice(
             change, n, error, target, spent, most, counts, fewer, lower, upper, d
         ):  # fmt: skip
             break
+        n += 1
     return log_prob, error, spent
 
 
@@ -120,9 +126,9 @@ def _sparse(
 @kernel(FAST)
 def gauss_rows(
     T, lower, upper, slope, curve, log_scale, table, starts, legendre, relative, absolute, most,
-    log_prob, rel_error, used, begin, end,
+    log_prob, rel_error, spent, begin, end,
 ):  # fmt: skip
-    """Integrate problems ``begin`` to ``end``, with more nodes until the tolerance is met.
+    """Integrate problems ``begin`` to ``end`` by products of rules, unless they are solved already.
 
     Parameters
     ----------
@@ -131,29 +137,41 @@ def gauss_rows(
     table, starts, legendre : see ``mvnorth._methods.gauss``
     relative, absolute : the tolerance; 0 for as many nodes as there are points
     most : points at most
-    log_prob, rel_error, used : (B,) output; the error is infinite where nothing is known
+    log_prob, rel_error, spent : (B,) results so far, replaced by better ones
     """
     d = upper.shape[1]
-    size = LANES if d <= TENSOR_ONLY else SPARSE_LANES
-    lanes, outer = np.empty((2, d + 4, size)), np.empty((d, d + 4, MOST))
-    y, counts = np.empty(size), np.empty((2, d), np.int64)
+    lanes, outer = np.empty((2, d + 4, LANES)), np.empty((d, d + 4, MOST))
+    y, counts = np.empty(LANES), np.empty((2, d), np.int64)
+    for b in range(begin, end):
+        if is_steep(T[b], d) or meets(relative, absolute, log_prob[b], rel_error[b]):
+            continue
+        value, error, points = _tensor(
+            T[b], row_or_none(lower, b), upper[b], slope[b], curve[b], log_scale[b], table, starts,
+            legendre, relative, absolute, most - spent[b], d, lanes, outer, y, counts,
+        )  # fmt: skip
+        spent[b] += points
+        if error <= rel_error[b]:
+            log_prob[b], rel_error[b] = value, error
+
+
+@kernel(FAST)
+def sparse_rows(
+    T, lower, upper, slope, curve, log_scale, table, starts, legendre, relative, absolute, most,
+    log_prob, rel_error, spent, begin, end,
+):  # fmt: skip
+    """Integrate problems ``begin`` to ``end`` by sparse grids, see ``gauss_rows``.
+
+    Rows with two limits that are not close are left as they are.
+    """
+    d = upper.shape[1]
+    lanes, y = np.empty((2, d + 4, SPARSE_LANES)), np.empty(SPARSE_LANES)
     for b in range(begin, end):
         low = row_or_none(lower, b)
-        log_prob[b], rel_error[b], spent = -np.inf, np.inf, 0.0
-        sparse = d > TENSOR_ONLY
+        suited = not is_steep(T[b], d)
         for i in range(d - 1):
-            sparse = sparse and between(low, upper[b], i, 1) == 1
-        if sparse:
-            log_prob[b], rel_error[b], spent = _sparse(
+            suited = suited and between(low, upper[b], i, 1) == 1
+        if suited:
+            log_prob[b], rel_error[b], spent[b] = _sparse(
                 T[b], low, upper[b], slope[b], curve[b], log_scale[b], table, starts, legendre,
                 relative, absolute, most, d, lanes, y,
             )  # fmt: skip
-        if d <= TENSOR and not meets(relative, absolute, log_prob[b], rel_error[b]):
-            value, error, points = _tensor(
-                T[b], low, upper[b], slope[b], curve[b], log_scale[b], table, starts, legendre,
-                relative, absolute, most - spent, d, lanes, outer, y, counts,
-            )  # fmt: skip
-            spent += points
-            if error <= rel_error[b]:
-                log_prob[b], rel_error[b] = value, error
-        used[b] = int(spent)

@@ -14,6 +14,8 @@ each sum the first thread decides what is next, by the functions that the CPU ca
 double precision, whatever the precision of the input.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import cuda, float64, int64
 
@@ -38,6 +40,7 @@ from mvnorth._scalar.gauss import (
     TENSOR_ONLY,
     between,
     claimed_error,
+    is_steep,
     largest_error,
     meets,
     points_suffice,
@@ -148,7 +151,7 @@ def set_nodes(given, counts, i, n):
 def start_sum(desk, given, counts, fewer, n, most, d):
     """Ask for the sum with n nodes, if there are points left for it."""
     points = set_counts(counts, n, fewer, given[LOWER], given[UPPER], d)
-    within = n == 1 or desk[SPENT] + points <= most
+    within = desk[SPENT] + points <= most
     desk[ACTIVE] = 1.0 if within else 0.0
     desk[NODES], desk[PROBED], desk[POINTS] = n, -1.0, points
 
@@ -183,7 +186,7 @@ def note_sum(
         result[0] = min(0.0, log_scaled(total, top) + log_scale)
         result[1] = claimed_error(change, n, counts, alone, d)
         target = largest_error(relative, absolute, result[0])
-        if result[1] <= target:
+        if result[1] < np.inf and result[1] <= target:
             return
         if n == 2 and d > EQUAL and desk[SPENT] + 1.5 * (d - 1) * desk[POINTS] < most:
             desk[ACTIVE], desk[PROBED] = 1.0, 0.0
@@ -222,7 +225,7 @@ def gauss_rows(
     path = cuda.local.array((5, TENSOR), float64)
     t, d = cuda.threadIdx.x, upper.shape[1]
     for b in range(cuda.blockIdx.x, upper.shape[0], cuda.gridDim.x):
-        if meets(relative, absolute, log_prob[b], rel_error[b]):
+        if is_steep(T[b], d) or meets(relative, absolute, log_prob[b], rel_error[b]):
             continue
         for e in range(t, d * d, cuda.blockDim.x):
             factor[e // d, e % d] = T[b, e // d, e % d]
@@ -256,22 +259,16 @@ def gauss_rows(
 SHAPES = (Shape(gauss_rows, SIGNATURE), Shape(sparse_rows, SIGNATURE))
 
 
-def integrate(
-    queue: Queue,
-    arrays: tuple[np.ndarray, ...],
-    relative: float,
-    absolute: float,
-    most: float,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return ``log_prob, rel_error, used``; ``arrays`` are the first nine that kernels take."""
-    size, d = arrays[1].shape
+def integrate(queue: Queue, *given: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return logarithms, relative errors and points spent; ``given`` is what kernels take."""
+    size, d = given[1].shape
     out = [queue.put(np.full(size, start)) for start in (-np.inf, np.inf, 0.0)]
-    there = [queue.put(a) for a in arrays]
+    there = [queue.put(a) if isinstance(a, np.ndarray) else a for a in given]
     threads = FEW_THREADS if d <= FEW else THREADS
     blocks = min(size, multiprocessors() * RESIDENT * (THREADS // threads))
     if d > TENSOR_ONLY:
-        queue.run(sparse_rows, blocks, threads, *there, relative, absolute, most, *out)
+        queue.run(sparse_rows, blocks, threads, *there, *out)
     if d <= TENSOR:
-        queue.run(gauss_rows, blocks, threads, *there, relative, absolute, most, *out)
+        queue.run(gauss_rows, blocks, threads, *there, *out)
     log_prob, rel_error, spent = map(queue.get, out)
-    return log_prob, rel_error, spent.astype(np.int64)
+    return log_prob, rel_error, spent

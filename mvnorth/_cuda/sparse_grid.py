@@ -27,6 +27,7 @@ from mvnorth._scalar.gauss import (
     SPARSE_LEVELS,
     between,
     claim,
+    is_steep,
     largest_error,
     sparse_is_done,
     sparse_points,
@@ -107,7 +108,7 @@ def sparse_rows(
             given[LOWER, i], given[UPPER, i] = lower[b, i], upper[b, i]
             given[SLOPE, i], given[CURVE, i] = slope[b, i], curve[b, i]
         cuda.syncthreads()
-        sparse, points_spent, before, before_top = True, 0.0, 0.0, 0.0
+        sparse, points_spent, before, before_top = not is_steep(T[b], d), 0.0, 0.0, 0.0
         log, error = -np.inf, np.inf
         for i in range(d - 1):
             sparse = sparse and between(given[LOWER], given[UPPER], i, 1) == 1

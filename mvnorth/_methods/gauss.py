@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import cache, partial
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,8 @@ _TENSOR = 8  # coordinates up to which variables may have two limits
 _CHUNK = 2**14  # rows at a time
 # Points, over the number of coordinates, that cost as much as a lattice of a relative error of 1.
 _WORTH = 2.0
+_ROUNDING = 3.0  # times what is estimated of rounding errors
+_CHEAP = 10_000  # points that may be spent in any case
 
 
 def preference(problems: Problems) -> float | None:
@@ -45,39 +48,52 @@ def solve(problems: Problems, request: Request) -> Estimate:
 
 
 def _integrate(problems: Problems, request: Request) -> Estimate:
-    from mvnorth._cpu.gauss_rows import gauss_rows
     from mvnorth._cpu.lattice_sums import add_rounding
     from mvnorth._methods.genz import System
 
-    size, d = problems.upper.shape
-    covariance = problems.covariance
+    d, covariance = problems.d, problems.covariance
     system = System.of(problems)
     tilt = system.tilt(covariance.singular)
     relative, absolute, most = request.tolerance.relative, request.tolerance.absolute, request.most
     if request.n is not None:
         relative, absolute, most = 0.0, 0.0, request.n
     elif relative > 0.0 and absolute == 0.0:
-        most = min(most, int(_WORTH * d / relative))
-    rest = (system.upper, system.slope, system.curve, tilt.log_scale, *_tables())
-    asked = (relative, absolute, float(most))
+        most = min(most, max(_CHEAP, int(_WORTH * d / relative)))
+    weights = (system.upper, system.slope, system.curve, tilt.log_scale)
+    given = (*weights, *_tables(), relative, absolute, float(most))
     if request.device is not None:
         from mvnorth._cuda.gauss import integrate
         from mvnorth._cuda.launch import Queue
 
         queue = Queue.of(request.device.stream)
-        log_prob, rel_error, used = integrate(queue, (system.T, system.lower, *rest), *asked)
+        log_prob, rel_error, spent = integrate(queue, system.T, system.lower, *given)
     else:
-        (log_prob, rel_error), used = np.empty((2, size)), np.empty(size, dtype=np.int64)
         lower = None if system.one_sided else system.lower
-        results = (log_prob, rel_error, used)
-        kernel = partial(gauss_rows, system.T, lower, *rest, *asked, *results)
-        run_items(kernel, size, size * 1e-8 * 4.0 ** (d - 1))
-    estimate = Estimate(log_prob, rel_error, used, tilt.log_bound)
+        log_prob, rel_error, spent = _on_cpu(system.T, lower, *given)
+    estimate = Estimate(log_prob, rel_error, spent.astype(np.int64), tilt.log_bound)
     estimate.rel_error[system.rank < d] = np.inf
-    rounding = (tilt.rounding, tilt.of_problem, d * covariance.singular)
+    # Nothing else covers it here, so it must not be too small.
+    rounding = (_ROUNDING * tilt.rounding, _ROUNDING * tilt.of_problem, d * covariance.singular)
     limits = (problems.lower, problems.upper, covariance.factor)
     add_rounding(estimate.log_prob, estimate.rel_error, *rounding, *limits)
     return estimate
+
+
+def _on_cpu(
+    T: np.ndarray, lower: np.ndarray | None, upper: np.ndarray, *given: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return logarithms, relative errors and points spent; arguments as of the kernels."""
+    from mvnorth._cpu.gauss_rows import gauss_rows, sparse_rows
+    from mvnorth._scalar.gauss import TENSOR, TENSOR_ONLY
+
+    size, d = upper.shape
+    results = np.full(size, -np.inf), np.full(size, np.inf), np.zeros(size)
+    arguments = (T, lower, upper, *given, *results)
+    if d > TENSOR_ONLY:
+        run_items(partial(sparse_rows, *arguments), size, size * d * d * 1e-6)
+    if d <= TENSOR:
+        run_items(partial(gauss_rows, *arguments), size, size * 1e-8 * 4.0 ** (d - 1))
+    return results
 
 
 @cache

@@ -31,6 +31,9 @@ _EXTRA_NODES = 1.25  # for phi between two limits, a unit of width
 _SAFETY, _FIRST_SAFETY = 4.0, 20.0  # of claimed errors, the latter with three nodes
 _HISTORY = 0.2  # share of earlier changes that counts as evidence
 _FASTEST, _SLOWEST = 0.05, 0.97  # range of the ratio of successive changes
+STEEP = 8.0  # norm of a row of T below its diagonal, beyond which nodes may miss a step
+_HOPE = 100.0  # by how much an error may exceed the tolerance by the forecast
+_SAMPLED = 1e-7  # relative error that other methods do not reach either
 _MOST_FEWER = 3.0  # nodes of a variable, than the one that matters most has
 LEAST_CHANGE = 1e-15  # what rounding makes of no change
 _CONVERGED = 1e-13  # changes that may be rounding
@@ -54,6 +57,21 @@ def place_rule(b):
 def rule_width(n):
     """Return how many numbers the table has for one power of x: 2n, padded to whole chunks."""
     return -(-2 * n // CHUNK) * CHUNK
+
+
+@scalar()
+def is_steep(T, d):
+    """Return whether the limits of a row of T are met or not within a small part of a variable.
+
+    The integrand has a step there, and nodes on one side of it agree on a wrong sum.
+    """
+    for i in range(1, d):
+        total = 0.0
+        for j in range(i):
+            total += T[i, j] * T[i, j]
+        if total > STEEP * STEEP:
+            return True
+    return False
 
 
 @scalar()
@@ -125,8 +143,12 @@ def largest_error(relative, absolute, log_prob):
 
 @scalar()
 def points_suffice(change, n, error, target, spent, most, counts, fewer, lower, upper, d):
-    """Return whether the points will do, should the error fall on as it did; changes counts."""
+    """Return whether the points will do, should the error fall on as it did, or a little faster.
+
+    Changes ``counts``.
+    """
     ratio, m, need = math.sqrt(change[n] / change[n - 2]), n, 0.0
+    target = max(_HOPE * target, _SAMPLED)
     while error > target and m <= RULES and spent + need <= most:
         m += 1
         error *= ratio
@@ -146,12 +168,12 @@ def sparse_points(variables, level):
 @scalar()
 def sparse_is_done(change, level, error, target):
     """Return whether a level of a sparse grid is the last: good enough, or none will be."""
-    if error <= target or (level == 1 and change[2] > PROMISING):
+    if error < np.inf and error <= target:
         return True
     if level == 1 or target == 0.0:
-        return False
+        return level == 1 and change[2] > PROMISING
     ratio = change[level + 1] / change[level]
-    return error * ratio ** (SPARSE_LEVELS - level) > target
+    return error * ratio ** (SPARSE_LEVELS - level) > max(_HOPE * target, _SAMPLED)
 
 
 @scalar()
