@@ -125,7 +125,7 @@ def explain(m: ArrayLike, L: ArrayLike | Covariance, *, method: str = "auto") ->
     >>> mvnorth.explain(np.zeros(5), np.linalg.cholesky(0.5**lag))
     1 problem of 5 coordinates
       coordinates 0 to 4: markov (integration along a Markov chain, link by link)
-        if that is not accurate enough: tilting
+        if that is not accurate enough: gauss, tilting
     """
     return _explain(_checks.orthant_problems(m, L)[0], method)
 

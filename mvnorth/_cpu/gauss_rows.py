@@ -40,7 +40,7 @@ def _tensor(
     change, fewer, alone = np.empty(RULES + 1), np.zeros(d, np.int64), np.zeros(d)
     before, reference, spent, points = 0.0, -np.inf, 0.0, 0.0
     log_prob, error = -np.inf, np.inf
-    n, probed = np.int64(1), np.int64(-1)  # the variable that has one node more than others, if any
+    n, probed = 1, -1  # the variable that has one node more than others, if any
     while n <= RULES:
         if probed < 0:
             points = set_counts(counts, n, fewer, lower, upper, d)

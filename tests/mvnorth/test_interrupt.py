@@ -17,8 +17,8 @@ from mvnorth import _threads
 
 ROOT = Path(__file__).parents[2]
 LONG = {  # calls of minutes; most of their time is spent in kernels
-    "sampled": "mvnorth.orthant(np.zeros(5), L, 2_000_000_000)",
-    "rows": "mvnorth.orthant(np.zeros((50_000, 5)), L, 100_000)",
+    "sampled": 'mvnorth.orthant(np.zeros(5), L, 2_000_000_000, method="tilting")',
+    "rows": 'mvnorth.orthant(np.zeros((50_000, 5)), L, 100_000, method="tilting")',
     "one row": "mvnorth.prob_topk(np.zeros(20_000), 1.0, 2_000)",
 }
 
@@ -31,7 +31,7 @@ def program(call, caught):
 
         k = np.arange(5)
         L = np.linalg.cholesky(np.eye(5) + 0.5 / (1 + k + k[:, None]))
-        before = mvnorth.orthant(np.full((9, 5), 0.1), L, 4000).log_prob
+        before = mvnorth.orthant(np.full((9, 5), 0.1), L, 4000, method="tilting").log_prob
         mvnorth.prob_topk(np.zeros(3), 1.0, 2)
         print("ready", flush=True)
         try:
@@ -40,7 +40,7 @@ def program(call, caught):
             print("interrupted", flush=True)
             if not {caught}:
                 raise
-        after = mvnorth.orthant(np.full((9, 5), 0.1), L, 4000).log_prob
+        after = mvnorth.orthant(np.full((9, 5), 0.1), L, 4000, method="tilting").log_prob
         print(np.array_equal(before, after))
         """
     return textwrap.dedent(text)
