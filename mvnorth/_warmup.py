@@ -29,7 +29,7 @@ def _means(d: int) -> Iterator[np.ndarray]:
 
 
 def _compile_orthant() -> None:
-    for d in (1, 2, 3, 5):
+    for d in (1, 2, 3, 5, 6, 51):  # closed forms, Gauss rules, sparse grids, sampling
         for dtype in (np.float64, np.float32):
             L = np.linalg.cholesky(_dense(d)).astype(dtype)
             for m in _means(d):
@@ -40,7 +40,7 @@ def _compile_orthant() -> None:
 
 
 def _compile_box() -> None:
-    for d in (1, 2, 3, 5):
+    for d in (1, 2, 3, 5, 6, 51):
         cov = _dense(d)
         for m in _means(d):
             mvnorth.box(m - 1.0, m + 2.0, 0.0, cov, rtol=0.1)
@@ -50,7 +50,7 @@ def _compile_box() -> None:
 
 
 def _compile_grad() -> None:
-    for d in (1, 2, 3, 5):
+    for d in (1, 2, 3, 5, 51):
         cov = _dense(d)
         for m in _means(d):
             for wrt in ("m", "L", "cov"):

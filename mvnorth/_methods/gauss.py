@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from mvnorth._estimate import Estimate
+from mvnorth._estimate import Derivatives, Estimate
 from mvnorth._problem import Problems, Request, in_chunks
 from mvnorth._threads import run_items
 
 MAX_COORDINATES = 50
 _FIRST = 4  # coordinates for which there are no closed forms
-_TENSOR = 8  # coordinates up to which variables may have two limits
+_TENSOR = 8  # coordinates up to which variables may have two limits, and derivatives are exact
 _CHUNK = 2**14  # rows at a time
 # Points, over the number of coordinates, that cost as much as a lattice of a relative error of 1.
 _WORTH = 2.0
 _ROUNDING = 3.0  # times what is estimated of rounding errors
+_KNOWN = 1e-3  # relative error up to which there are derivatives, whatever the tolerance
 _CHEAP = 10_000  # points that may be spent in any case
 
 
@@ -31,20 +32,35 @@ def preference(problems: Problems) -> float | None:
 
 
 def solve(problems: Problems, request: Request) -> Estimate:
-    """Return estimates; rel_error is infinite where the covariance is singular."""
+    """Return estimates; rel_error is infinite where the covariance is singular or nearly so."""
     dense = problems.dense()
     estimate = in_chunks(dense, _CHUNK, lambda some: _integrate(some, request))
-    if not request.wrt:
-        return estimate
-    from mvnorth._methods import conditional
+    if request.wrt:
+        estimate = replace(estimate, derivatives=_differentiate(problems, estimate, request))
+    return estimate
 
-    assert request.subsolve is not None
-    subsolve = request.subsolve
-    known = replace(estimate, rel_error=estimate.rel_error + problems.rounding)
-    derivatives = conditional.differentiate(
-        problems, request.wrt, known, lambda given: subsolve(given, "auto")
-    )
-    return replace(estimate, derivatives=derivatives)
+
+def _differentiate(problems: Problems, estimate: Estimate, request: Request) -> Derivatives:
+    """Return the derivatives of rows whose probability is known, and unknown ones of others."""
+    from mvnorth._methods import conditional, pathwise
+
+    derivatives = Derivatives.unknown(problems, request.wrt)
+    rows = np.flatnonzero(estimate.rel_error <= max(_KNOWN, request.tolerance.relative))
+    if not rows.size:
+        return derivatives
+    some, known = problems.take(rows), estimate.take(rows)
+    if problems.d > _TENSOR:
+        found = pathwise.differentiate(some, request, tilted=True).derivatives
+    else:
+        assert request.subsolve is not None
+        subsolve = request.subsolve
+        known.rel_error[:] += some.rounding
+        found = conditional.differentiate(
+            some, request.wrt, known, lambda given: subsolve(given, "auto")
+        )
+    assert found is not None
+    derivatives.replace(rows, found)
+    return derivatives
 
 
 def _integrate(problems: Problems, request: Request) -> Estimate:
