@@ -13,10 +13,11 @@ from mvnorth._scalar.gauss import (
     RULES,
     SPARSE_LANES,
     SPARSE_LEVELS,
+    STEEP,
+    allow_for_steps,
     between,
     claim,
     claimed_error,
-    is_steep,
     largest_error,
     meets,
     points_suffice,
@@ -24,13 +25,14 @@ from mvnorth._scalar.gauss import (
     set_fewer,
     sparse_is_done,
     sparse_points,
+    steepness,
 )
 
 
 @inner(FAST)
 def _tensor(
     T, lower, upper, slope, curve, log_scale, table, starts, legendre, relative, absolute, most,
-    d, lanes, outer, y, counts,
+    steep, d, lanes, outer, y, counts,
 ):  # fmt: skip
     """Return log P, its relative error and the points spent, by products of rules.
 
@@ -69,14 +71,15 @@ def _tensor(
         before = total
         log_prob = min(0.0, log_scaled(total, reference) + log_scale)
         target = largest_error(relative, absolute, log_prob)
-        error = claimed_error(change, n, counts, alone, d)
+        plain = claimed_error(change, n, counts, alone, d)
+        error = allow_for_steps(plain, n, steep)
         if error < np.inf and error <= target:
             break
         if n == 2 and d > EQUAL and spent + 1.5 * (d - 1) * points < most:
             probed = 0
             continue
         if n > 3 and target > 0.0 and not points_suffice(
-            change, n, error, target, spent, most, counts, fewer, lower, upper, d
+            change, n, plain, target, spent, most, counts, fewer, lower, upper, d
         ):  # fmt: skip
             break
         n += 1
@@ -86,7 +89,7 @@ def _tensor(
 @inner(FAST)
 def _sparse(
     T, lower, upper, slope, curve, log_scale, table, starts, legendre, relative, absolute, most,
-    d, lanes, y,
+    steep, d, lanes, y,
 ):  # fmt: skip
     """Return log P, its relative error and the points spent, by Smolyak's sparse grids.
 
@@ -117,7 +120,7 @@ def _sparse(
         before = total
         log_prob = min(0.0, log_scaled(total, reference) + log_scale)
         target = largest_error(relative, absolute, log_prob)
-        error = claim(change, level + 1)
+        error = allow_for_steps(claim(change, level + 1), level + 1, steep)
         if sparse_is_done(change, level, error, target):
             break
     return log_prob, error, spent
@@ -143,14 +146,15 @@ def gauss_rows(
     lanes, outer = np.empty((2, d + 4, LANES)), np.empty((d, d + 4, MOST))
     y, counts = np.empty(LANES), np.empty((2, d), np.int64)
     for b in range(begin, end):
-        if is_steep(T[b], d) or meets(relative, absolute, log_prob[b], rel_error[b]):
+        steep = steepness(T[b], d)
+        if steep > STEEP or meets(relative, absolute, log_prob[b], rel_error[b]):
             continue
         value, error, points = _tensor(
             T[b], row_or_none(lower, b), upper[b], slope[b], curve[b], log_scale[b], table, starts,
-            legendre, relative, absolute, most - spent[b], d, lanes, outer, y, counts,
+            legendre, relative, absolute, most - spent[b], steep, d, lanes, outer, y, counts,
         )  # fmt: skip
         spent[b] += points
-        if error <= rel_error[b]:
+        if error < rel_error[b] or (error == rel_error[b] and value > -np.inf):
             log_prob[b], rel_error[b] = value, error
 
 
@@ -167,11 +171,12 @@ def sparse_rows(
     lanes, y = np.empty((2, d + 4, SPARSE_LANES)), np.empty(SPARSE_LANES)
     for b in range(begin, end):
         low = row_or_none(lower, b)
-        suited = not is_steep(T[b], d)
+        steep = steepness(T[b], d)
+        suited = steep <= STEEP
         for i in range(d - 1):
             suited = suited and between(low, upper[b], i, 1) == 1
         if suited:
             log_prob[b], rel_error[b], spent[b] = _sparse(
                 T[b], low, upper[b], slope[b], curve[b], log_scale[b], table, starts, legendre,
-                relative, absolute, most, d, lanes, y,
+                relative, absolute, most, steep, d, lanes, y,
             )  # fmt: skip

@@ -36,11 +36,12 @@ from mvnorth._scalar.exp_log import exp_parts, log_scaled
 from mvnorth._scalar.gauss import (
     EQUAL,
     RULES,
+    STEEP,
     TENSOR,
     TENSOR_ONLY,
+    allow_for_steps,
     between,
     claimed_error,
-    is_steep,
     largest_error,
     meets,
     points_suffice,
@@ -158,8 +159,8 @@ def start_sum(desk, given, counts, fewer, n, most, d):
 
 @cuda.jit(device=True)
 def note_sum(
-    desk, given, counts, fewer, alone, change, d, relative, absolute, most, log_scale, result,
-    total, top,
+    desk, given, counts, fewer, alone, change, d, relative, absolute, most, log_scale, steep,
+    result, total, top,
 ):  # fmt: skip
     """Write what is known after a sum to ``result``, and ask for the next one; see the twin.
 
@@ -184,7 +185,8 @@ def note_sum(
         change[n] = relative_change(total, top, desk[TOTAL], desk[TOP])
         desk[TOTAL], desk[TOP] = total, top
         result[0] = min(0.0, log_scaled(total, top) + log_scale)
-        result[1] = claimed_error(change, n, counts, alone, d)
+        plain = claimed_error(change, n, counts, alone, d)
+        result[1] = allow_for_steps(plain, n, steep)
         target = largest_error(relative, absolute, result[0])
         if result[1] < np.inf and result[1] <= target:
             return
@@ -193,7 +195,7 @@ def note_sum(
             set_nodes(given, counts, 0, 3)
             return
         if n > 3 and target > 0.0 and not points_suffice(
-            change, n, result[1], target, desk[SPENT], most, counts, fewer, given[LOWER],
+            change, n, plain, target, desk[SPENT], most, counts, fewer, given[LOWER],
             given[UPPER], d,
         ):  # fmt: skip
             return
@@ -206,7 +208,7 @@ def note_sum(
 @kernel(THREADS, RESIDENT)
 def gauss_rows(
     T, lower, upper, slope, curve, log_scale, table, starts, legendre, relative, absolute, most,
-    log_prob, rel_error, spent,
+    steep, log_prob, rel_error, spent,
 ):  # fmt: skip
     """Integrate rows whose error is too large, with more nodes until the tolerance is met.
 
@@ -225,7 +227,7 @@ def gauss_rows(
     path = cuda.local.array((5, TENSOR), float64)
     t, d = cuda.threadIdx.x, upper.shape[1]
     for b in range(cuda.blockIdx.x, upper.shape[0], cuda.gridDim.x):
-        if is_steep(T[b], d) or meets(relative, absolute, log_prob[b], rel_error[b]):
+        if steep[b] > STEEP or meets(relative, absolute, log_prob[b], rel_error[b]):
             continue
         for e in range(t, d * d, cuda.blockDim.x):
             factor[e // d, e % d] = T[b, e // d, e % d]
@@ -246,14 +248,15 @@ def gauss_rows(
             if t == 0:
                 note_sum(
                     desk, given, counts, fewer, alone, change, d, relative, absolute, left,
-                    log_scale[b], result, total, top,
+                    log_scale[b], steep[b], result, total, top,
                 )  # fmt: skip
             cuda.syncthreads()
         if t == 0:
             spent[b] += desk[SPENT]
-            if result[1] <= rel_error[b]:
+            better = result[1] < rel_error[b]
+            if better or (result[1] == rel_error[b] and result[0] > -np.inf):
                 log_prob[b], rel_error[b] = result[0], result[1]
-        cuda.syncthreads()  # nobody loads the next row before all are done with this one
+        cuda.syncthreads()  # wait until all threads have finished this row
 
 
 SHAPES = (Shape(gauss_rows, SIGNATURE), Shape(sparse_rows, SIGNATURE))
@@ -262,8 +265,10 @@ SHAPES = (Shape(gauss_rows, SIGNATURE), Shape(sparse_rows, SIGNATURE))
 def integrate(queue: Queue, *given: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return logarithms, relative errors and points spent; ``given`` is what kernels take."""
     size, d = given[1].shape
+    below = np.tril(given[0][:, :d, :d], -1)
+    steep = np.sqrt(np.max(np.sum(below**2, axis=2), axis=1))
     out = [queue.put(np.full(size, start)) for start in (-np.inf, np.inf, 0.0)]
-    there = [queue.put(a) if isinstance(a, np.ndarray) else a for a in given]
+    there = [queue.put(a) if isinstance(a, np.ndarray) else a for a in (*given, steep)]
     threads = FEW_THREADS if d <= FEW else THREADS
     blocks = min(size, multiprocessors() * RESIDENT * (THREADS // threads))
     if d > TENSOR_ONLY:

@@ -25,9 +25,10 @@ from mvnorth._scalar.exp_log import exp_parts, log_scaled
 from mvnorth._scalar.gauss import (
     SPARSE_LANES,
     SPARSE_LEVELS,
+    STEEP,
+    allow_for_steps,
     between,
     claim,
-    is_steep,
     largest_error,
     sparse_is_done,
     sparse_points,
@@ -87,7 +88,7 @@ def weigh_point(T, given, table, starts, legendre, sizes, y, b, d, item, level):
 @kernel(THREADS, RESIDENT)
 def sparse_rows(
     T, lower, upper, slope, curve, log_scale, table, starts, legendre, relative, absolute, most,
-    log_prob, rel_error, spent,
+    steep, log_prob, rel_error, spent,
 ):  # fmt: skip
     """Integrate all rows without two limits that matter; see ``gauss_rows``.
 
@@ -108,7 +109,7 @@ def sparse_rows(
             given[LOWER, i], given[UPPER, i] = lower[b, i], upper[b, i]
             given[SLOPE, i], given[CURVE, i] = slope[b, i], curve[b, i]
         cuda.syncthreads()
-        sparse, points_spent, before, before_top = not is_steep(T[b], d), 0.0, 0.0, 0.0
+        sparse, points_spent, before, before_top = steep[b] <= STEEP, 0.0, 0.0, 0.0
         log, error = -np.inf, np.inf
         for i in range(d - 1):
             sparse = sparse and between(given[LOWER], given[UPPER], i, 1) == 1
@@ -140,16 +141,16 @@ def sparse_rows(
             change[level + 1] = relative_change(total, top, before, before_top)
             before, before_top = total, top
             log = min(0.0, log_scaled(total, top) + log_scale[b])
-            error = claim(change, level + 1)
+            error = allow_for_steps(claim(change, level + 1), level + 1, steep[b])
             if sparse_is_done(change, level, error, largest_error(relative, absolute, log)):
                 break
         if t == 0:
             log_prob[b], rel_error[b], spent[b] = log, error, points_spent
-        cuda.syncthreads()  # nobody loads the next row before all are done with this one
+        cuda.syncthreads()  # wait until all threads have finished this row
 
 
 _rows, _numbers, _whole = float64[:, ::1], float64[::1], int64[::1]
 SIGNATURE = (
     float64[:, :, ::1], _rows, _rows, _rows, _rows, _numbers, _numbers, _whole,
-    float64[:, :, ::1], float64, float64, float64, _numbers, _numbers, _numbers,
+    float64[:, :, ::1], float64, float64, float64, _numbers, _numbers, _numbers, _numbers,
 )  # fmt: skip

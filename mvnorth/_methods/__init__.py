@@ -99,7 +99,7 @@ _TABLE = (
     Method(
         "gauss",
         "Gauss rules in tilted variables, their products or sparse grids",
-        "blocks of 2 to 50 dependent coordinates and a covariance that is not singular",
+        "blocks of at most 50 dependent coordinates and a covariance that is not singular",
         "mvnorth._methods.gauss",
         place=5.0,
         samples=True,

@@ -15,26 +15,32 @@ MAX_COORDINATES = 50
 _FIRST = 4  # coordinates for which there are no closed forms
 _TENSOR = 8  # coordinates up to which variables may have two limits, and derivatives are exact
 _CHUNK = 2**14  # rows at a time
-# Points, over the number of coordinates, that cost as much as a lattice of a relative error of 1.
-_WORTH = 2.0
+# Points that cost as much as a lattice with a relative error of 1: over the number of coordinates
+# for products of rules, and for sparse grids; and points that may be spent in any case.
+_WORTH, _WORTH_SPARSE, _LEAST = 2.0, 0.4, 1000
 _ROUNDING = 3.0  # times what is estimated of rounding errors
 _KNOWN = 1e-3  # relative error up to which there are derivatives, whatever the tolerance
-_CHEAP = 10_000  # points that may be spent in any case
 
 
 def preference(problems: Problems) -> float | None:
     """Return the place among the methods of "auto": before sampling."""
-    if not 2 <= problems.d <= MAX_COORDINATES:
+    if not 1 <= problems.d <= MAX_COORDINATES:
         return None
-    if problems.d < _FIRST or (problems.d > _TENSOR and problems.two_sided.all()):
-        return np.inf
-    return 5.0
+    suited = problems.d >= _FIRST and not (problems.d > _TENSOR and problems.two_sided.all())
+    return 5.0 if suited else np.inf
 
 
 def solve(problems: Problems, request: Request) -> Estimate:
     """Return estimates; rel_error is infinite where the covariance is singular or nearly so."""
-    dense = problems.dense()
+    rows = None
+    if problems.d > _TENSOR and problems.two_sided.any():
+        # Sparse grids are for one limit a variable; a row must not depend on others.
+        rows = np.flatnonzero(~problems.two_sided)
+    dense = (problems if rows is None else problems.take(rows)).dense()
     estimate = in_chunks(dense, _CHUNK, lambda some: _integrate(some, request))
+    if rows is not None:
+        part, estimate = estimate, Estimate.unknown(problems)
+        estimate.replace(rows, part)
     if request.wrt:
         estimate = replace(estimate, derivatives=_differentiate(problems, estimate, request))
     return estimate
@@ -73,8 +79,9 @@ def _integrate(problems: Problems, request: Request) -> Estimate:
     relative, absolute, most = request.tolerance.relative, request.tolerance.absolute, request.most
     if request.n is not None:
         relative, absolute, most = 0.0, 0.0, request.n
-    elif relative > 0.0 and absolute == 0.0:
-        most = min(most, max(_CHEAP, int(_WORTH * d / relative)))
+    elif max(relative, absolute) > 0.0:
+        worth = _WORTH * d if d <= _TENSOR else _WORTH_SPARSE
+        most = int(min(most, max(_LEAST, worth / max(relative, absolute))))
     weights = (system.upper, system.slope, system.curve, tilt.log_scale)
     given = (*weights, *_tables(), relative, absolute, float(most))
     if request.device is not None:

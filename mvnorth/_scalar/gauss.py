@@ -31,8 +31,10 @@ _EXTRA_NODES = 1.25  # for phi between two limits, a unit of width
 _SAFETY, _FIRST_SAFETY = 4.0, 20.0  # of claimed errors, the latter with three nodes
 _HISTORY = 0.2  # share of earlier changes that counts as evidence
 _FASTEST, _SLOWEST = 0.05, 0.97  # range of the ratio of successive changes
-STEEP = 8.0  # norm of a row of T below its diagonal, beyond which nodes may miss a step
-_HOPE = 100.0  # by how much an error may exceed the tolerance by the forecast
+STEEP = 8.0  # steepness beyond which nodes may miss a step
+_STEEP_PER_NODE, _MILD = 1.5, 2.5  # steepness that a node resolves; and that needs no allowance
+# By how much the forecast of an error may exceed a tolerance, and one that sampling hardly meets.
+_OPTIMISM, _OPTIMISM_SMALL, _SMALL = 3.0, 100.0, 1e-6
 _SAMPLED = 1e-7  # relative error that other methods do not reach either
 _MOST_FEWER = 3.0  # nodes of a variable, than the one that matters most has
 LEAST_CHANGE = 1e-15  # what rounding makes of no change
@@ -60,18 +62,27 @@ def rule_width(n):
 
 
 @scalar()
-def is_steep(T, d):
-    """Return whether the limits of a row of T are met or not within a small part of a variable.
+def steepness(T, d):
+    """Return the largest norm of a row of T below its diagonal.
 
-    The integrand has a step there, and nodes on one side of it agree on a wrong sum.
+    The larger it is, the smaller the part of a variable within which the limits of that row are
+    met or not.  The integrand has a step there, and nodes on one side of it agree on a wrong sum.
     """
+    largest = 0.0
     for i in range(1, d):
         total = 0.0
         for j in range(i):
             total += T[i, j] * T[i, j]
-        if total > STEEP * STEEP:
-            return True
-    return False
+        largest = max(largest, total)
+    return math.sqrt(largest)
+
+
+@scalar()
+def allow_for_steps(error, n, steep):
+    """Return a claimed error with n nodes a variable for an integrand with this ``steepness``."""
+    if steep > _STEEP_PER_NODE * n:
+        return np.inf
+    return error * max(1.0, steep / _MILD) ** 2
 
 
 @scalar()
@@ -128,7 +139,7 @@ def claim(change, n):
 def claimed_error(change, n, counts, alone, d):
     """Return ``claim`` and what variables that still have two nodes may add."""
     error = claim(change, n)
-    if n > 3:
+    if n > 2:
         for i in range(d - 1):
             if counts[1, i] == 2:
                 error += _SAFETY * alone[i]
@@ -142,13 +153,19 @@ def largest_error(relative, absolute, log_prob):
 
 
 @scalar()
+def forecast_target(target):
+    """Return the largest forecast of an error for which it is worth while to go on."""
+    return max(_SAMPLED, target * (_OPTIMISM_SMALL if target < _SMALL else _OPTIMISM))
+
+
+@scalar()
 def points_suffice(change, n, error, target, spent, most, counts, fewer, lower, upper, d):
     """Return whether the points will do, should the error fall on as it did, or a little faster.
 
     Changes ``counts``.
     """
     ratio, m, need = math.sqrt(change[n] / change[n - 2]), n, 0.0
-    target = max(_HOPE * target, _SAMPLED)
+    target = forecast_target(target)
     while error > target and m <= RULES and spent + need <= most:
         m += 1
         error *= ratio
@@ -173,7 +190,7 @@ def sparse_is_done(change, level, error, target):
     if level == 1 or target == 0.0:
         return level == 1 and change[2] > PROMISING
     ratio = change[level + 1] / change[level]
-    return error * ratio ** (SPARSE_LEVELS - level) > max(_HOPE * target, _SAMPLED)
+    return error * ratio ** (SPARSE_LEVELS - level) > forecast_target(target)
 
 
 @scalar()

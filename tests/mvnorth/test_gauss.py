@@ -178,7 +178,7 @@ class TestWhereItStops:
 
     def test_too_many_coordinates(self):
         factor = np.linalg.cholesky(random_correlation(np.random.default_rng(1), 51, 60))
-        with pytest.raises(ValueError, match="needs blocks of 2 to 50"):
+        with pytest.raises(ValueError, match="needs blocks of at most 50"):
             mvnorth.orthant(np.zeros(51), factor, method="gauss")
 
 

@@ -95,7 +95,7 @@ def test_gauss(queue, judged, monkeypatch):
     T, lower, upper, _, _, slope, curve = systems.system(5, "between", size=3)
     lower[0] = -np.inf
     arrays = (T, lower, upper, slope, curve, np.zeros(3), *_tables())
-    log_prob, _, used = gauss.integrate(queue, arrays, 1e-2, 0.0, 2e3)
+    log_prob, _, used = gauss.integrate(queue, *arrays, 1e-2, 0.0, 2e3)
     assert np.isfinite(log_prob).all()
     assert (used > 50).all()
 
@@ -107,7 +107,7 @@ def test_sparse_grids(queue, judged, monkeypatch):
     T, lower, upper, _, _, slope, curve = systems.system(6, "between", size=3)
     lower[::2] = -np.inf
     arrays = (0.3 * T, lower, upper, slope, curve, np.zeros(3), *_tables())
-    log_prob, rel_error, used = gauss.integrate(queue, arrays, 1e-1, 0.0, 200.0)
+    log_prob, rel_error, used = gauss.integrate(queue, *arrays, 1e-1, 0.0, 200.0)
     assert np.isfinite(log_prob).all()
     assert np.isfinite(rel_error[::2]).all()
     assert (used > 10).all()
