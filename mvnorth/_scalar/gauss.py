@@ -36,7 +36,7 @@ _STEEP_PER_NODE, _MILD = 1.5, 2.5  # steepness that a node resolves; and that ne
 # By how much the forecast of an error may exceed a tolerance, and one that sampling hardly meets.
 _OPTIMISM, _OPTIMISM_SMALL, _SMALL = 3.0, 100.0, 1e-6
 _SAMPLED = 1e-7  # relative error that other methods do not reach either
-_MOST_FEWER = 3.0  # nodes of a variable, than the one that matters most has
+_MOST_FEWER = 3  # nodes of a variable, than the one that matters most has
 LEAST_CHANGE = 1e-15  # what rounding makes of no change
 _CONVERGED = 1e-13  # changes that may be rounding
 
@@ -91,7 +91,7 @@ def between(lower, upper, i, n):
     if lower is None or lower[i] == -np.inf:
         return n
     width = upper[i] - lower[i]
-    return 2 * n if width > DISTANT else n + int(_EXTRA_NODES * width)
+    return n + int(_EXTRA_NODES * max(0.0, width)) if width <= DISTANT else 2 * n
 
 
 @scalar()
@@ -112,7 +112,11 @@ def set_fewer(fewer, alone, d):
     for i in range(d - 1):
         largest = max(largest, alone[i])
     for i in range(d - 1):
-        fewer[i] = int(min(_MOST_FEWER, math.log10(largest / alone[i])))
+        fewer[i] = 0
+        share = 10.0 * alone[i]
+        while share <= largest and fewer[i] < _MOST_FEWER:
+            fewer[i] += 1
+            share *= 10.0
 
 
 @scalar()
