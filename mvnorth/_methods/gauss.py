@@ -19,7 +19,6 @@ _CHUNK = 2**14  # rows at a time
 # for products of rules, and for sparse grids; and points that may be spent in any case.
 _WORTH, _WORTH_SPARSE, _LEAST = 2.0, 0.4, 1000
 _ROUNDING = 3.0  # times what is estimated of rounding errors
-_KNOWN = 1e-3  # relative error up to which there are derivatives, whatever the tolerance
 
 
 def preference(problems: Problems) -> float | None:
@@ -51,7 +50,7 @@ def _differentiate(problems: Problems, estimate: Estimate, request: Request) -> 
     from mvnorth._methods import conditional, pathwise
 
     derivatives = Derivatives.unknown(problems, request.wrt)
-    rows = np.flatnonzero(estimate.rel_error <= max(_KNOWN, request.tolerance.relative))
+    rows = np.flatnonzero(np.isfinite(estimate.rel_error))  # any of them may be the best known
     if not rows.size:
         return derivatives
     some, known = problems.take(rows), estimate.take(rows)
