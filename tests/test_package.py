@@ -89,7 +89,11 @@ def test_distributions(built, tmp_path):
         rest = [name for name in names if not name.endswith(".py") and ".dist-info/" not in name]
         packages = ("mvnorth", "exact_torch")
         assert sorted(rest) == sorted(
-            ["mvnorth/_tables/lattice.npy", *(f"{package}/py.typed" for package in packages)]
+            [
+                "mvnorth/_tables/gauss.npy",
+                "mvnorth/_tables/lattice.npy",
+                *(f"{package}/py.typed" for package in packages),
+            ]
         )
         sources = {
             str(path.relative_to(ROOT)) for name in packages for path in (ROOT / name).rglob("*.py")
