@@ -25,10 +25,12 @@ LONG = {  # calls of minutes; most of their time is spent in kernels
 
 def program(call, caught):
     text = f"""
-        import time
+        import signal
         import numpy as np
         import mvnorth
 
+        # A shell starts what runs in the background with this signal ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         k = np.arange(5)
         L = np.linalg.cholesky(np.eye(5) + 0.5 / (1 + k + k[:, None]))
         before = mvnorth.orthant(np.full((9, 5), 0.1), L, 4000, method="tilting").log_prob
