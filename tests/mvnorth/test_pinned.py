@@ -157,11 +157,15 @@ def test_agrees_with_conditional_derivatives(d):
 
     first = conditional.differentiate(problems, NAMES, run(problems), run)
     second = pinned.solve(problems, fixed_points(2**15, wrt=NAMES)).derivatives
+    outside = 0
     for name in NAMES:
         gap = np.abs(first.value[name] - second.value[name])
-        assert np.mean(gap <= first.error[name] + second.error[name]) > 0.9
+        error = first.error[name] + second.error[name]
+        outside += np.sum(gap > error)
+        assert np.all(gap <= 1.5 * error)
         # Of a face that hardly a point saw nothing is known; of others, enough to tell.
         assert np.mean(second.error[name] <= 0.01 * np.abs(second.value[name]).max()) > 0.9
+    assert outside <= 1  # errors are those of 99 %
 
 
 def test_the_mirror_image_has_the_mirrored_derivatives():
