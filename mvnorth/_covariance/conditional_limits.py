@@ -5,7 +5,7 @@ import numpy as np
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def without(a: np.ndarray, coordinates: np.ndarray) -> np.ndarray:
+def drop_coordinates(a: np.ndarray, coordinates: np.ndarray) -> np.ndarray:
     """Return the columns of a (K, d) but one in each row, (K, d - 1)."""
     column = np.arange(a.shape[1] - 1)
     return np.take_along_axis(a, column + (column >= coordinates[:, None]), axis=1)
@@ -18,7 +18,7 @@ def move_limits(
 
     All are (K, d - 1).
     """
-    lower, upper = without(lower, coordinates), without(upper, coordinates)
+    lower, upper = drop_coordinates(lower, coordinates), drop_coordinates(upper, coordinates)
     low, high = (np.where(np.isinf(a), a, a - shift) for a in (lower, upper))
     size = np.maximum(*(np.where(np.isinf(a), 0.0, np.abs(a)) for a in (lower, upper)))
     moves = (np.isfinite(lower) | np.isfinite(upper)) & (shift != 0.0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mvnorth._covariance.conditional_limits import known, move_limits, without
+from mvnorth._covariance.conditional_limits import drop_coordinates, known, move_limits
 from mvnorth._covariance.rows import CovarianceRows
 from mvnorth._estimate import Derivatives
 from mvnorth._linalg.bounds import times
@@ -134,7 +134,7 @@ class Dense(CovarianceRows):
         norm = np.sqrt(np.sum(source**2, axis=2))
         root, _ = given_the_others(source, self.singular)
         deviation, precision, scale = (
-            without(a[which], coordinates) for a in (norm, root, self.scale[used])
+            drop_coordinates(a[which], coordinates) for a in (norm, root, self.scale[used])
         )
         tied = np.sqrt(np.sum(factor**2, axis=2)) <= self.singular * deviation
         factor[tied] = 0.0

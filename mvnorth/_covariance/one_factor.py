@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mvnorth._covariance.conditional_limits import known, move_limits, without
+from mvnorth._covariance.conditional_limits import drop_coordinates, known, move_limits
 from mvnorth._covariance.dense import Dense
 from mvnorth._covariance.rows import CovarianceRows
 from mvnorth._estimate import Derivatives
@@ -99,7 +99,7 @@ class OneFactorRows(CovarianceRows):
             share = v * v / c
             total = 1.0 + np.sum(share, axis=1, keepdims=True)
             precision = np.sqrt(np.maximum(total - share, 1.0) / total / c)
-            c, v, precision = (without(a, coordinates) for a in (c, v, precision))
+            c, v, precision = (drop_coordinates(a, coordinates) for a in (c, v, precision))
             slope = v * (v_i / deviation / deviation)[:, None]
             lower, upper, lost, width_lost = move_limits(
                 problems.lower[rows], problems.upper[rows], coordinates, slope * values[:, None]
