@@ -33,7 +33,7 @@ from mvnorth._sampling import sample_box, sample_orthant
 from mvnorth._status import Status
 from mvnorth._threads import get_num_threads, set_num_threads
 from mvnorth._warmup import warmup
-from mvnorth.covariance import OneFactor, delta_matrix
+from mvnorth.covariance import Factors, OneFactor, delta_matrix
 
 __version__ = "0.1.0"
 
@@ -41,6 +41,7 @@ __all__ = [
     "AcceptanceError",
     "DeviceInfo",
     "Explanation",
+    "Factors",
     "OneFactor",
     "OrthantGradient",
     "OrthantResult",

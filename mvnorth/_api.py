@@ -12,12 +12,13 @@ from mvnorth._problem import MAX_POINTS, Problems, Request, Tolerance
 from mvnorth._resident import follows_input
 from mvnorth._result import OrthantResult, wrap
 from mvnorth._solve import solve
-from mvnorth.covariance import OneFactor
+from mvnorth.covariance import Factors
 
 _AUTO = """takes independent blocks apart, uses closed forms for up to three coordinates, integrates
-over the common factor where the covariance is diag(c) + v v^T, goes along a Markov chain link by
-link (its inverse covariance is tridiagonal), tries Gauss rules in tilted variables from four to
-fifty coordinates, and samples the rest in these variables; ``explain`` says what it would do."""
+over the common factors where the covariance is diag(c) + V V^T with up to four columns in V, goes
+along a Markov chain link by link (its inverse covariance is tridiagonal), tries Gauss rules in
+tilted variables from four to fifty coordinates, and samples the rest in these variables;
+``explain`` says what it would do."""
 
 _PARAMETERS = f"""n : int, optional
         Number of integration points in all, rounded down to what the point set takes (by 11 % at
@@ -56,7 +57,7 @@ def _run(
 @document(_PARAMETERS)
 def orthant(
     m: ArrayLike,
-    L: ArrayLike | OneFactor,
+    L: ArrayLike | Factors,
     n: int | None = None,
     *,
     rtol: float | None = None,
@@ -71,7 +72,7 @@ def orthant(
     ----------
     m : array_like (..., d)
         Means; infinite ones are allowed.
-    L : array_like (d, d) or (..., d, d), or OneFactor
+    L : array_like (d, d) or (..., d, d), or Factors
         Lower triangular factor of the covariance, with a diagonal >= 0; zeros on it (a singular
         covariance) are allowed. Or the covariance diag(c) + v v^T as a ``OneFactor``; then means
         in single precision give results of that precision, in half the time. Batch axes of m and
@@ -105,7 +106,7 @@ def orthant(
 @document(_PARAMETERS)
 def orthant_prob(
     m: ArrayLike,
-    L: ArrayLike | OneFactor,
+    L: ArrayLike | Factors,
     n: int | None = None,
     *,
     rtol: float | None = None,
@@ -120,8 +121,8 @@ def orthant_prob(
     ----------
     m : array_like (..., d)
         Means; infinite ones are allowed.
-    L : array_like (d, d) or (..., d, d), or OneFactor
-        Lower triangular factor of the covariance, with a diagonal >= 0; or diag(c) + v v^T.
+    L : array_like (d, d) or (..., d, d), or Factors
+        Lower triangular factor of the covariance, with a diagonal >= 0; or diag(c) + V V^T.
     {parameters}
 
     Returns
@@ -142,7 +143,7 @@ def orthant_prob(
 @document(_PARAMETERS)
 def orthant_logprob(
     m: ArrayLike,
-    L: ArrayLike | OneFactor,
+    L: ArrayLike | Factors,
     n: int | None = None,
     *,
     rtol: float | None = None,
@@ -157,8 +158,8 @@ def orthant_logprob(
     ----------
     m : array_like (..., d)
         Means; infinite ones are allowed.
-    L : array_like (d, d) or (..., d, d), or OneFactor
-        Lower triangular factor of the covariance, with a diagonal >= 0; or diag(c) + v v^T.
+    L : array_like (d, d) or (..., d, d), or Factors
+        Lower triangular factor of the covariance, with a diagonal >= 0; or diag(c) + V V^T.
     {parameters}
 
     Returns
@@ -181,7 +182,7 @@ def box(
     lower: ArrayLike,
     upper: ArrayLike,
     mean: ArrayLike,
-    cov: ArrayLike | OneFactor,
+    cov: ArrayLike | Factors,
     n: int | None = None,
     *,
     rtol: float | None = None,
@@ -197,7 +198,7 @@ def box(
     lower, upper : float or array_like (..., d)
         Limits; infinite ones are allowed, a number stands for all coordinates.
     mean : float or array_like (..., d)
-    cov : array_like (d, d) or (..., d, d), or OneFactor
+    cov : array_like (d, d) or (..., d, d), or Factors
         Covariance, positive semi-definite; a singular one is allowed.
     {parameters}
 
@@ -231,7 +232,7 @@ def box_prob(
     lower: ArrayLike,
     upper: ArrayLike,
     mean: ArrayLike,
-    cov: ArrayLike | OneFactor,
+    cov: ArrayLike | Factors,
     n: int | None = None,
     *,
     rtol: float | None = None,
@@ -250,7 +251,7 @@ def box_prob(
     lower, upper : float or array_like (..., d)
         Limits; infinite ones are allowed, a number stands for all coordinates.
     mean : float or array_like (..., d)
-    cov : array_like (d, d) or (..., d, d), or OneFactor
+    cov : array_like (d, d) or (..., d, d), or Factors
         Covariance, positive semi-definite; a singular one is allowed.
     {parameters}
 
@@ -276,7 +277,7 @@ def box_logprob(
     lower: ArrayLike,
     upper: ArrayLike,
     mean: ArrayLike,
-    cov: ArrayLike | OneFactor,
+    cov: ArrayLike | Factors,
     n: int | None = None,
     *,
     rtol: float | None = None,
@@ -292,7 +293,7 @@ def box_logprob(
     lower, upper : float or array_like (..., d)
         Limits; infinite ones are allowed, a number stands for all coordinates.
     mean : float or array_like (..., d)
-    cov : array_like (d, d) or (..., d, d), or OneFactor
+    cov : array_like (d, d) or (..., d, d), or Factors
         Covariance, positive semi-definite; a singular one is allowed.
     {parameters}
 
@@ -315,7 +316,7 @@ def box_logprob(
 def _cdf(
     x: ArrayLike,
     mean: ArrayLike | None,
-    cov: ArrayLike | OneFactor,
+    cov: ArrayLike | Factors,
     lower_limit: ArrayLike | None,
     maxpts: int | None,
     abseps: float | None,
@@ -344,7 +345,7 @@ def _cdf(
 def cdf(
     x: ArrayLike,
     mean: ArrayLike | None = None,
-    cov: ArrayLike | OneFactor = 1,
+    cov: ArrayLike | Factors = 1,
     allow_singular: bool = True,
     maxpts: int | None = None,
     abseps: float | None = None,
@@ -368,7 +369,7 @@ def cdf(
         Upper limits; in one dimension a vector is a batch.
     mean : array_like (d,) or (..., d), optional
         Default: zero.
-    cov : array_like (d, d) or (..., d, d), or OneFactor
+    cov : array_like (d, d) or (..., d, d), or Factors
         Covariance; a number stands for a multiple of the identity, a vector for a diagonal.
     allow_singular : bool
         Accepted for scipy's sake; a singular covariance is always computed.
@@ -400,7 +401,7 @@ def cdf(
 def logcdf(
     x: ArrayLike,
     mean: ArrayLike | None = None,
-    cov: ArrayLike | OneFactor = 1,
+    cov: ArrayLike | Factors = 1,
     allow_singular: bool = True,
     maxpts: int | None = None,
     abseps: float | None = None,

@@ -126,6 +126,37 @@ def one_factor(c: ArrayLike, v: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     return own.copy(), loadings.copy()
 
 
+def factors(c: ArrayLike, V: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Return c > 0 as (..., d) and V as (..., d, k), with the same batch axes.
+
+    V of one axis is a single column. Values on a device are not checked.
+    """
+    own: Any = c if on_device(c) else _positive("c", c)
+    loadings: Any = V if on_device(V) else real_array("V", V, infinite=False)
+    given = f"c has {tuple(own.shape)}, V has {tuple(loadings.shape)}"
+    if len(loadings.shape) == 1:
+        own, loadings = one_factor(c, V)
+        return own, loadings[..., None]
+    if len(loadings.shape) == 0 or 0 in loadings.shape[-2:]:
+        raise ValueError(f"V must have shape (..., d, k), or (d,) for one factor: {given}")
+    try:
+        shape = np.broadcast_shapes(tuple(own.shape), tuple(loadings.shape[:-1]))
+        if shape[-1] != loadings.shape[-2]:
+            raise ValueError
+    except ValueError:
+        raise ValueError(f"V must have shape (..., d, k) where c has (..., d): {given}") from None
+    if on_device(V) or on_device(c):
+        if on_device(c) and tuple(own.shape) != tuple(loadings.shape[:-1]):
+            raise ValueError(f"c on a device must have the shape of V without its last: {given}")
+        return (own if on_device(c) else np.broadcast_to(own, shape).copy()), loadings
+    with np.errstate(over="ignore", divide="ignore"):
+        steepest = np.max(np.abs(loadings) / np.sqrt(own)[..., None], initial=0.0)
+    if steepest > 1e150:
+        raise ValueError(f"V / sqrt(c) must be at most 1e150 in size, got {steepest:g}")
+    own = np.broadcast_to(own, shape).copy()
+    return own, np.broadcast_to(loadings, (*shape, loadings.shape[-1])).copy()
+
+
 def _positive(name: str, value: ArrayLike) -> np.ndarray:
     array = real_array(name, value, infinite=False)
     if (array <= 0).any():
@@ -154,11 +185,11 @@ def _one_factor_on_device(c: Any, v: Any) -> tuple[Any, Any]:
 
 
 def on_host(cov: Any) -> None:
-    """Raise if a OneFactor has arrays on a GPU."""
-    if on_device(cov.c) or on_device(cov.v):
+    """Raise if a covariance has arrays on a GPU."""
+    if any(map(on_device, cov.arrays)):
         raise TypeError(
-            "this function takes a OneFactor on the host, but c or v lives on a GPU; copy it first "
-            "(.cpu(), .get() or .copy_to_host())"
+            f"this function takes a {type(cov).__name__} on the host, but some of it lives on a "
+            "GPU; copy it first (.cpu(), .get() or .copy_to_host())"
         )
 
 

@@ -8,12 +8,14 @@ from numpy.typing import ArrayLike
 
 from mvnorth._arguments import as_rows, numbers, real_array, square, vector
 from mvnorth._covariance.dense import Dense
+from mvnorth._covariance.factors import FactorsRows
+from mvnorth._covariance.one_factor import OneFactorRows
 from mvnorth._covariance.rows import CovarianceRows
 from mvnorth._device import Device, choose
 from mvnorth._linalg.blocks import connected_blocks
 from mvnorth._linalg.empty_boxes import empty_rows
 from mvnorth._problem import DRAW_REACH, Problems
-from mvnorth.covariance import Covariance
+from mvnorth.covariance import Covariance, Factors
 
 _EPS = float(np.finfo(np.float64).eps)
 _NARROWEST = 2.0**-1000  # width in deviations whose products are still normal numbers
@@ -89,7 +91,7 @@ def _structured_problems(
 def _is_one_block(rows: CovarianceRows, low: np.ndarray, high: np.ndarray, split: int) -> bool:
     """Return whether a plan need not look for blocks: a common factor takes infinite limits."""
     if rows.given_one_factor() is None:
-        return False
+        return rows.given_factors() is not None and rows.links() is None and not split
     return not split or not (low == high).any()
 
 
@@ -399,7 +401,13 @@ def scores(
 ) -> tuple[np.ndarray, np.ndarray, tuple[int, ...], np.dtype]:
     """Return means (B, C), deviations (1 or B, C), and shape and precision of the result."""
     given = np.asarray(mu).dtype
-    means, spread = _means(mu), deviations(sigma)
+    means = _means(mu)
+    if means.ndim == 1 and means.size > 1 and np.shape(sigma) == (means.size, means.size):
+        raise ValueError(
+            f"sigma has the shape {np.shape(sigma)} of a covariance, which goes in cov=; for rows "
+            "of deviations give mu the shape (1, C)"
+        )
+    spread = deviations(sigma)
     if means.ndim == 1 and spread.ndim == 0:
         rows, shared = as_rows(means, (), 1), np.empty((1, means.size))
         shared.fill(spread)
@@ -417,6 +425,46 @@ def scores(
     core = np.broadcast_to(spread, (*spread.shape[:-1], classes))
     shared = as_rows(core.reshape(-1, classes) if batch == (1,) else core, batch, 1)
     return rows, shared, shape, _score_precision(given)
+
+
+def correlated_scores(
+    mu: ArrayLike, cov: ArrayLike | Covariance
+) -> tuple[np.ndarray, CovarianceRows, tuple[int, ...]]:
+    """Return means (B, C), covariances of 1 or B rows, and the shape of the result."""
+    means = _means(mu)
+    classes = means.shape[-1]
+    structured = isinstance(cov, Covariance)
+    matrix: Any = cov
+    covariance: Any = cov if structured else square("cov", matrix)
+    if covariance.shape[-1] != classes:
+        raise ValueError(
+            f"cov must be for {classes} scores to go with mu {means.shape}, got {covariance.shape}"
+        )
+    core = 1 if structured else 2
+    batch = _batch_shape(("mu", "cov"), means.shape[:-1], tuple(covariance.shape[:-core]))
+    rows = as_rows(means, batch, 1)
+    if isinstance(cov, Factors):
+        own = (1,) if cov.c.size == classes else batch
+        own_rows = cov.rows(own)
+        if isinstance(own_rows, OneFactorRows):
+            own_rows = FactorsRows(own_rows.c, own_rows.v[:, :, None])
+        return rows, own_rows, (*batch, classes)
+    if structured:
+        return rows, covariance.rows(batch), (*batch, classes)
+    matrices = _shared_rows(covariance, batch, 2)
+    deviation = np.sqrt(np.maximum(np.diagonal(matrices, axis1=1, axis2=2), 0.0))
+    largest = np.where(deviation.any(axis=1), deviation.max(axis=1), 1.0)[:, None, None]
+    gaps = np.abs(matrices - np.swapaxes(matrices, 1, 2)) / largest**2
+    asymmetry = float(np.max(gaps, initial=0.0))
+    precision = _precision(matrix)
+    wrong = (np.diagonal(matrices, axis1=1, axis2=2) < 0.0).any()
+    if wrong or not asymmetry <= max(1e-8, 8 * precision):
+        _complain_of_covariance(matrices, asymmetry)
+    factors = [largest[b] * _semidefinite_factor(matrices[b] / largest[b] ** 2, precision)
+               for b in range(len(matrices))]  # fmt: skip
+    singular = math.sqrt(8 * classes * precision)
+    stacked = np.stack(factors) if factors else np.empty((0, classes, classes))
+    return rows, Dense(stacked, singular, np.ones(deviation.shape)), (*batch, classes)
 
 
 def _score_precision(dtype: np.dtype) -> np.dtype:

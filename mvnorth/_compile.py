@@ -104,8 +104,23 @@ class _PartCompiler(Compiler):
 _PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _PartCompiler}
 
 
+def _label_of_closure(function: Callable) -> str:
+    """Return a name for what a generated function is generated from.
+
+    numba counts functions of the same name, differently in each process.  Code from the cache would
+    otherwise be linked with another function that happens to have the same name and number.
+    """
+    names = []
+    for cell in function.__closure__ or ():
+        value = getattr(cell.cell_contents, "py_func", cell.cell_contents)
+        names.append(getattr(value, "__qualname__", None) or repr(value))
+    return "_" + hashlib.sha256(" ".join(names).encode()).hexdigest()[:8]
+
+
 def _compiled(cache: bool, **options: Any) -> Callable[[Callable], Any]:
     def decorate(function: Callable) -> Any:
+        if function.__closure__:
+            function.__qualname__ += _label_of_closure(function)
         dispatcher = numba.njit(error_model="numpy", **options)(function)
         if cache and dispatcher is not function:  # NUMBA_DISABLE_JIT leaves the function as it is
             dispatcher._cache = _KernelCache(function)

@@ -108,8 +108,8 @@ def explain(m: ArrayLike, L: ArrayLike | Covariance, *, method: str = "auto") ->
     ----------
     m : array_like (..., d)
         Means.
-    L : array_like (d, d) or (..., d, d), or OneFactor
-        Lower triangular factor of the covariance, or diag(c) + v v^T.
+    L : array_like (d, d) or (..., d, d), or Factors
+        Lower triangular factor of the covariance, or diag(c) + V V^T.
     method : str
         As in ``orthant``.
 
@@ -162,6 +162,14 @@ def explain_box(
     return _explain(_checks.box_problems(lower, upper, mean, cov)[0], method)
 
 
+def _note(problems: Problems, names: tuple[str, ...]) -> str:
+    """Return why common factors that were given are not integrated over, if they are not."""
+    form = problems.covariance.given_factors()
+    if form is None or not METHODS[names[0]].samples or "factors" in names:
+        return ""
+    return f"; its {form.V.shape[2]} common factors are not used, only up to four are"
+
+
 def _explain(problems: Problems, method: str) -> Explanation:
     plan = make_plan(problems, _arguments.method_name(method, value_methods))
     every_row, every_coordinate = np.arange(problems.size), np.arange(problems.d)
@@ -171,7 +179,7 @@ def _explain(problems: Problems, method: str) -> Explanation:
         for block in piece.blocks:
             names = tuple(block.methods())
             chosen = every_coordinate if block.coordinates is None else block.coordinates
-            summary = METHODS[names[0]].summary
+            summary = METHODS[names[0]].summary + _note(block.problems, names)
             steps.append(Step(tuple(rows.tolist()), tuple(chosen.tolist()), names, summary))
     never = [] if plan.impossible is None else np.flatnonzero(plan.impossible).tolist()
     certain = set(every_row.tolist()).difference(never, *(step.rows for step in steps))

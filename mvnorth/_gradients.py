@@ -14,7 +14,7 @@ from mvnorth._problem import MAX_POINTS, Problems, Request, Tolerance
 from mvnorth._resident import follows_input
 from mvnorth._result import OrthantGradient, wrap, wrap_gradient
 from mvnorth._solve import differentiate
-from mvnorth.covariance import OneFactor
+from mvnorth.covariance import Factors
 
 _AUTO = """computes the probability as ``orthant`` does, and derivatives by the same method:
 exactly with a common factor, for up to three dependent coordinates and along a Markov chain; as
@@ -43,7 +43,7 @@ _PARAMETERS = f"""n : int, optional
 @document(_PARAMETERS)
 def orthant_grad(
     m: ArrayLike,
-    L: ArrayLike | OneFactor,
+    L: ArrayLike | Factors,
     n: int | None = None,
     *,
     wrt: tuple[str, ...] = ("m",),
@@ -60,10 +60,10 @@ def orthant_grad(
     ----------
     m : array_like (..., d)
         Means, > -inf.
-    L : array_like (d, d) or (..., d, d), or OneFactor
-        Lower triangular factor of the covariance, or diag(c) + v v^T.
-    wrt : tuple of {"m", "L", "cov", "c", "v"}
-        What to differentiate with respect to; "c" and "v" only of a ``OneFactor``, "L" of a
+    L : array_like (d, d) or (..., d, d), or Factors
+        Lower triangular factor of the covariance, or diag(c) + V V^T.
+    wrt : tuple of {"m", "L", "cov", "c", "V", "v"}
+        What to differentiate with respect to; "c" and "V" only of ``Factors``, "L" of a
         factor. In a singular covariance there are derivatives in "m" only.
     {parameters}
 
@@ -85,8 +85,9 @@ def orthant_grad(
     """
     problems, shape = _checks.orthant_problems(m, L)
     _checks.differentiable(problems)
-    parameters = ("L" if name == "factor" else name for name in problems.covariance.parameters)
-    names = _arguments.subset("wrt", wrt, ("m", *parameters, "cov"))
+    covariance = problems.covariance
+    parameters = ("L" if name == "factor" else name for name in covariance.parameters)
+    names = _arguments.subset("wrt", wrt, ("m", *parameters, *covariance.columns, "cov"))
     points = _arguments.points_count(n)
     tolerance = _arguments.tolerance(rtol, atol, points)
     chosen = {name: {"m": "upper", "L": "factor"}.get(name, name) for name in names}
@@ -110,7 +111,7 @@ def box_grad(
     lower: ArrayLike,
     upper: ArrayLike,
     mean: ArrayLike,
-    cov: ArrayLike | OneFactor,
+    cov: ArrayLike | Factors,
     n: int | None = None,
     *,
     wrt: tuple[str, ...] = ("lower", "upper"),
@@ -127,12 +128,12 @@ def box_grad(
     ----------
     lower, upper : float or array_like (..., d)
         Limits; infinite ones are allowed, and have derivatives of zero. Where the probability
-        is 0 nothing is claimed: all derivatives are 0 with infinite errors.
+        is 0 they are undefined: all derivatives are 0 with infinite errors.
     mean : float or array_like (..., d)
-    cov : array_like (d, d) or (..., d, d), or OneFactor
+    cov : array_like (d, d) or (..., d, d), or Factors
         Covariance, positive semi-definite.
-    wrt : tuple of {"lower", "upper", "mean", "cov", "c", "v"}
-        What to differentiate with respect to; "c" and "v" only of a ``OneFactor``. In a singular
+    wrt : tuple of {"lower", "upper", "mean", "cov", "c", "V", "v"}
+        What to differentiate with respect to; "c" and "V" only of ``Factors``. In a singular
         covariance there are derivatives in limits and mean only.
     {parameters}
 
@@ -171,7 +172,7 @@ def box_grad(
 def cdf_grad(
     x: ArrayLike,
     mean: ArrayLike | None = None,
-    cov: ArrayLike | OneFactor = 1,
+    cov: ArrayLike | Factors = 1,
     allow_singular: bool = True,
     maxpts: int | None = None,
     abseps: float | None = None,
@@ -191,8 +192,8 @@ def cdf_grad(
     ----------
     x, mean, cov, allow_singular, maxpts, abseps, releps, lower_limit, rng
         As in ``cdf``.
-    wrt : tuple of {"x", "lower_limit", "mean", "cov", "c", "v"}
-        What to differentiate with respect to; "c" and "v" only of a ``OneFactor``.
+    wrt : tuple of {"x", "lower_limit", "mean", "cov", "c", "V", "v"}
+        What to differentiate with respect to; "c" and "V" only of ``Factors``.
     method, seed, device
         As in ``orthant_grad``.
     log : bool
@@ -235,7 +236,7 @@ def cdf_grad(
 
 def _box_names(problems: Problems, lower: str, upper: str) -> tuple[str, ...]:
     parameters = (name for name in problems.covariance.parameters if name != "factor")
-    return (lower, upper, "mean", "cov", *parameters)
+    return (lower, upper, "mean", "cov", *parameters, *problems.covariance.columns)
 
 
 def _gradient(
@@ -254,7 +255,9 @@ def _gradient(
     chosen = _arguments.method_name(method, derivative_methods)
     start = _arguments.whole_number("seed", seed, at_least=0)
     target = tolerance or _arguments.DEFAULT_TOLERANCE
-    request = Request(target, n, most, start, device, wrt=tuple(names.values()))
+    columns = problems.covariance.columns
+    wanted = tuple(dict.fromkeys(columns.get(name, name) for name in names.values()))
+    request = Request(target, n, most, start, device, wrt=wanted)
     if chosen != "auto" and METHODS[chosen].limits_only and request.in_covariance:
         raise ValueError(
             f"method={chosen!r} differentiates in limits and means only, got wrt={tuple(names)!r}; "
@@ -264,6 +267,8 @@ def _gradient(
     result = wrap(estimate, methods, tolerance, shape, problems.upper.dtype)
     assert estimate.derivatives is not None
     value, error = estimate.derivatives.value, estimate.derivatives.error
+    for name in columns.keys() & names.values():
+        value[name], error[name] = (of[columns[name]][..., None] for of in (value, error))
     derivatives = Derivatives(
         {name: value[column] for name, column in names.items()},
         {name: error[column] for name, column in names.items()},

@@ -8,12 +8,10 @@ from numpy.typing import ArrayLike
 from mvnorth import _checks
 from mvnorth._covariance.one_factor import OneFactorRows
 from mvnorth._problem import Problems
-from mvnorth.covariance import OneFactor
+from mvnorth.covariance import Factors
 
 
-def _one_factor_problems(
-    m: ArrayLike, L: ArrayLike | OneFactor
-) -> tuple[Problems, tuple[int, ...]]:
+def _one_factor_problems(m: ArrayLike, L: ArrayLike | Factors) -> tuple[Problems, tuple[int, ...]]:
     problems, shape = _checks.orthant_problems(m, L)
     _checks.differentiable(problems)
     if problems.covariance.given_one_factor() is None:
@@ -34,7 +32,7 @@ def _one_factor_problems(
 
 def orthant_hessian(
     m: ArrayLike,
-    L: ArrayLike | OneFactor,
+    L: ArrayLike | Factors,
     vector: ArrayLike | None = None,
     *,
     log: bool = False,

@@ -10,7 +10,13 @@ import numpy as np
 from mvnorth._arguments import whole_number
 from mvnorth._threads import run_items
 
-__all__ = ["argmax_pull", "integrate_one_factor", "label_topk", "whole_number"]
+__all__ = [
+    "argmax_pull",
+    "integrate_factors",
+    "integrate_one_factor",
+    "label_topk",
+    "whole_number",
+]
 
 
 def integrate_one_factor(
@@ -27,6 +33,37 @@ def integrate_one_factor(
     from mvnorth._methods import one_factor_rule
 
     return one_factor_rule.integrate(m, c, v, grad, threads)[0]
+
+
+def integrate_factors(
+    m: np.ndarray,
+    c: np.ndarray,
+    V: np.ndarray,
+    rtol: float,
+    derivatives: bool,
+    threads: int,
+) -> tuple[np.ndarray, ...]:
+    """Return log P and its relative error (B,) of orthants with diag(c) + V V^T.
+
+    And, if they are wanted, the derivatives of log P in m, c and V.
+
+    Parameters
+    ----------
+    m : (B, d); its precision is that of the result
+    c, V : (1 or B, d) and (1 or B, d, k), k = 2, 3, 4
+    """
+    from mvnorth._methods import factors
+    from mvnorth._problem import Tolerance
+
+    grad = factors.make_results(m, 0, V.shape[2], False) if derivatives else None
+    limits = (m, np.empty((0, m.shape[1])))
+    log_prob, rel_error, _ = factors.run(
+        *limits, c, V, Tolerance(rtol, 0.0), factors.most_points(m.shape[1]), grad, threads
+    )
+    if grad is None:
+        return log_prob, rel_error
+    in_m, _, in_c, in_V, _, _ = grad
+    return log_prob, rel_error, in_m, in_c, in_V
 
 
 def argmax_pull(

@@ -166,6 +166,8 @@ def _groups(active: np.ndarray, links: np.ndarray | None) -> Iterator[np.ndarray
 
 def _linked_in_order(links: np.ndarray) -> bool:
     """Return whether every coordinate shares a variable with the one before: one block."""
+    if links.shape[2] < links.shape[1]:
+        return False
     return bool(np.diagonal(links, offset=-1, axis1=1, axis2=2).all()) and bool(
         np.diagonal(links, axis1=1, axis2=2).all()
     )

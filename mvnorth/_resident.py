@@ -17,7 +17,7 @@ from mvnorth import _arguments, _checks
 from mvnorth._device import Device, named, on_device, ordinal, require, stream_of
 from mvnorth._result import OrthantGradient, OrthantResult
 from mvnorth._status import Status
-from mvnorth.covariance import Covariance, OneFactor
+from mvnorth.covariance import Covariance, Factors, OneFactor
 
 _ON_HOST = {np.ndarray, list, tuple, float, int, str, bool, type(None)}
 _P = ParamSpec("_P")
@@ -78,8 +78,8 @@ def _nothing(queue: Any, given: dict[str, Any]) -> Any:
 
 
 def _on_host(queue: Any, value: Any) -> Any:
-    if isinstance(value, OneFactor):
-        return OneFactor(_on_host(queue, value.c), _on_host(queue, value.v))
+    if isinstance(value, Factors):
+        return type(value)(*(_on_host(queue, array) for array in value.arrays))
     return queue.get(queue.view(value)) if on_device(value) else value
 
 
@@ -142,7 +142,7 @@ def _one_factor(
 
 def _prob_argmax(queue: Any, given: dict[str, Any]) -> Any:
     """Return probabilities of all classes; None for relative accuracy."""
-    if given["relative"]:
+    if given["relative"] or given["cov"] is not None:
         return None
     from mvnorth._cuda import results
     from mvnorth._cuda.argmax import argmax

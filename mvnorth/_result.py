@@ -99,8 +99,10 @@ class OrthantGradient(OrthantResult):
         In the covariance: the symmetric G with d prob = sum_ij G_ij d cov_ij over all i and j, so
         that an entry off the diagonal is half of what the correlation of the pair does; half the
         Hessian in the mean.
-    grad_c, grad_v : ndarray (..., d)
-        In the parameters of a ``OneFactor``.
+    grad_c, grad_V : ndarray (..., d) and (..., d, k)
+        In the parameters of ``Factors``.
+    grad_v : ndarray (..., d)
+        In the loadings of one factor.
     grad_m_error, ... : ndarray
         Bounds on their absolute errors, entry by entry, at about 99 % confidence; infinite where
         nothing is known. Each derivative has one.
@@ -122,6 +124,7 @@ class OrthantGradient(OrthantResult):
     grad_cov: Any = None
     grad_c: Any = None
     grad_v: Any = None
+    grad_V: Any = None
     grad_lower: Any = None
     grad_upper: Any = None
     grad_mean: Any = None
@@ -132,6 +135,7 @@ class OrthantGradient(OrthantResult):
     grad_cov_error: Any = None
     grad_c_error: Any = None
     grad_v_error: Any = None
+    grad_V_error: Any = None
     grad_lower_error: Any = None
     grad_upper_error: Any = None
     grad_mean_error: Any = None

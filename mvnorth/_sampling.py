@@ -7,12 +7,12 @@ from mvnorth import _arguments, _checks
 from mvnorth._plan import find_impossible
 from mvnorth._problem import Problems
 from mvnorth._result import OrthantSample, wrap_sample
-from mvnorth.covariance import OneFactor
+from mvnorth.covariance import Factors
 
 
 def sample_orthant(
     m: ArrayLike,
-    L: ArrayLike | OneFactor,
+    L: ArrayLike | Factors,
     size: int,
     *,
     max_proposals: int | None = None,
@@ -27,8 +27,8 @@ def sample_orthant(
     ----------
     m : array_like (..., d)
         Means; plus infinity is allowed and drawn as such.
-    L : array_like (d, d) or (..., d, d), or OneFactor
-        Lower triangular factor of the covariance, with a diagonal >= 0; or diag(c) + v v^T. That
+    L : array_like (d, d) or (..., d, d), or Factors
+        Lower triangular factor of the covariance, with a diagonal >= 0; or diag(c) + V V^T. That
         form, recognised also in a dense L, hardly rejects anything, whatever d.
     size : int
         Number of draws, for every row of a batch.
@@ -73,7 +73,7 @@ def sample_box(
     lower: ArrayLike,
     upper: ArrayLike,
     mean: ArrayLike,
-    cov: ArrayLike | OneFactor,
+    cov: ArrayLike | Factors,
     size: int,
     *,
     max_proposals: int | None = None,
@@ -86,7 +86,7 @@ def sample_box(
     lower, upper : float or array_like (..., d)
         Limits; infinite ones are allowed, a number stands for all coordinates.
     mean : float or array_like (..., d)
-    cov : array_like (d, d) or (..., d, d), or OneFactor
+    cov : array_like (d, d) or (..., d, d), or Factors
         Covariance, positive semi-definite; a singular one is allowed.
     size, max_proposals, seed
         As in ``sample_orthant``, and so are the errors.

@@ -8,7 +8,7 @@ import numpy as np
 
 import mvnorth
 from mvnorth._docstrings import document
-from mvnorth.covariance import OneFactor
+from mvnorth.covariance import Factors, OneFactor
 
 
 def _dense(d: int) -> np.ndarray:
@@ -72,6 +72,17 @@ def _compile_one_factor() -> None:
                 mvnorth.box_grad(lower, m + 2.0, 0.0, cov)
 
 
+def _compile_factors() -> None:
+    for k in (2, 3):
+        cov = Factors(1.0, np.linspace(-0.5, 1.0, 5 * k).reshape(5, k))
+        for m in _means(5):
+            for dtype in (np.float64, np.float32):
+                mvnorth.orthant(m.astype(dtype), cov)
+                mvnorth.orthant_grad(m.astype(dtype), cov, wrt=("m", "c", "V", "cov"))
+            mvnorth.box(m - 1.0, m + 2.0, 0.0, cov)
+            mvnorth.box_grad(m - 1.0, m + 2.0, 0.0, cov)
+
+
 def _compile_hessian() -> None:
     cov = _one_factor(5)
     for m in _means(5):
@@ -108,6 +119,7 @@ def _compile_argmax() -> None:
         mvnorth.prob_argmax(mu.astype(np.float32), np.float32(1.0))
         mvnorth.prob_argmax(mu, 1.0, relative=True)
         mvnorth.prob_topk(mu, 1.0, 2)
+        mvnorth.prob_argmax(mu, cov=_one_factor(5))
 
 
 def _compile_sample() -> None:
@@ -119,6 +131,8 @@ def _compile_sample() -> None:
     for m in _means(5):
         mvnorth.sample_orthant(m, _one_factor(5), 2)
         mvnorth.sample_box(m - 1.0, m + 2.0, 0.0, _one_factor(5), 2)
+    two_factors = Factors(1.0, np.linspace(-0.5, 1.0, 10).reshape(5, 2))
+    mvnorth.sample_orthant(np.zeros(5), two_factors, 2)
 
 
 def _compile_special() -> None:
@@ -131,6 +145,7 @@ GROUPS: dict[str, tuple[Callable[[], None], str]] = {
     "box": (_compile_box, "boxes and distribution functions with any covariance"),
     "grad": (_compile_grad, "derivatives with any covariance"),
     "one_factor": (_compile_one_factor, "one common factor, with derivatives"),
+    "factors": (_compile_factors, "several common factors, with derivatives"),
     "hessian": (_compile_hessian, "second derivatives"),
     "markov": (_compile_markov, "Markov chains, with derivatives"),
     "methods": (_compile_methods, "methods that are used only if you name them"),

@@ -1,10 +1,9 @@
-"""Covariances that are not given as a matrix: diag(c) + v v^T, with its Cholesky factor.
+"""Covariances that are not given as a matrix: diag(c) + V V^T, with its Cholesky factor.
 
-The factor costs O(d).  With s_0 = 1 and s_j = s_(j-1) + v_j**2 / c_j,
+Every column of the factor is V times k numbers below its diagonal, see ``mvnorth._linalg.factors``.
+With one factor, s_0 = 1 and s_j = s_(j-1) + v_j**2 / c_j,
 
-    L_jj = sqrt(c_j s_j / s_(j-1)),   L_ij = v_i w_j  (i > j),   w_j = v_j / sqrt(c_j s_j s_(j-1)),
-
-so that every column is v times a number below its diagonal.
+    L_jj = sqrt(c_j s_j / s_(j-1)),   L_ij = v_i w_j  (i > j),   w_j = v_j / sqrt(c_j s_j s_(j-1)).
 """
 
 from dataclasses import dataclass
@@ -14,11 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mvnorth import _arguments
+from mvnorth._covariance.factors import FactorsRows
 from mvnorth._covariance.one_factor import OneFactorRows
 from mvnorth._covariance.rows import CovarianceRows
-from mvnorth._linalg.one_factor import cholesky, dense_cholesky
+from mvnorth._linalg.factors import cholesky, dense_cholesky
+from mvnorth._linalg.one_factor import cholesky as one_factor_cholesky
 
-__all__ = ["Covariance", "OneFactor", "StructuredCholesky", "delta_matrix"]
+__all__ = ["Covariance", "Factors", "OneFactor", "StructuredCholesky", "delta_matrix"]
 
 
 class Covariance:
@@ -58,41 +59,151 @@ class Covariance:
 
 @dataclass(frozen=True, eq=False)
 class StructuredCholesky:
-    """Lower triangular factor of diag(c) + v v^T, kept in O(d) numbers.
+    """Lower triangular factor of diag(c) + V V^T, kept in O(d k) numbers.
 
     Attributes
     ----------
     diag : ndarray (..., d)
         Diagonal of L.
-    w : ndarray (..., d)
-        L_ij = v_i w_j for i > j.
-    v : ndarray (..., d)
+    W : ndarray (..., d, k)
+        L_ij is the product of V_i and W_j for i > j.
+    V : ndarray (..., d, k)
         The loadings.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from mvnorth import OneFactor
-    >>> cov = OneFactor(1.0, np.array([1.0, 2.0, 3.0]))
+    >>> from mvnorth import Factors
+    >>> cov = Factors(1.0, np.array([[1.0, 0.5], [2.0, 0.0], [3.0, -1.0]]))
     >>> L = cov.cholesky().dense()
     >>> np.allclose(L @ L.T, cov.dense())
     True
     """
 
     diag: np.ndarray
-    w: np.ndarray
-    v: np.ndarray
+    W: np.ndarray
+    V: np.ndarray
+
+    @property
+    def w(self) -> np.ndarray:
+        """``(..., d)``: W of one factor."""
+        return _only_column(self.W)
+
+    @property
+    def v(self) -> np.ndarray:
+        """``(..., d)``: the loadings of one factor."""
+        return _only_column(self.V)
 
     def dense(self) -> np.ndarray:
         """Return L as a matrix, ``(..., d, d)``."""
-        return dense_cholesky(self.diag, self.w, self.v)
+        return dense_cholesky(self.diag, self.W, self.V)
 
 
-class OneFactor(Covariance):
-    """The covariance diag(c) + v v^T: independent noise of variance c, and a common factor.
+def _only_column(V: Any) -> Any:
+    if V.shape[-1] != 1:
+        raise AttributeError(f"there are {V.shape[-1]} common factors, use V instead of v")
+    return V[..., 0]
 
-    It stands wherever a factor ``L`` or a covariance ``cov`` may stand, and makes the probability
-    an integral over one variable, which is computed to rounding accuracy.
+
+class Factors(Covariance):
+    """The covariance diag(c) + V V^T: independent noise of variance c, and k common factors.
+
+    It stands wherever a factor ``L`` or a covariance ``cov`` may stand. The probability is an
+    integral over k variables: with one factor it is computed to rounding accuracy, with two to
+    four to any tolerance. With more the covariance is sampled like any other, unless zeros in V
+    let it fall apart into blocks with few factors each.
+
+    Parameters
+    ----------
+    c : float or array_like (..., d)
+        Variances of the independent parts, > 0.
+    V : array_like (..., d, k) or (d,)
+        Loadings of the common factors, of any sign. A vector is one column. Arrays may live on a
+        GPU, where values are not checked.
+
+    Attributes
+    ----------
+    c : (..., d)
+    V : (..., d, k)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mvnorth
+    >>> market, sector = np.full(20, 0.5), np.where(np.arange(20) < 10, 0.6, -0.3)
+    >>> cov = mvnorth.Factors(0.4, np.stack([market, sector], axis=1))
+    >>> result = mvnorth.orthant(np.full(20, 1.5), cov, rtol=1e-10)
+    >>> print(f"{result.prob:.10f}", result.method)
+    0.5802707695 factors
+    """
+
+    c: Any
+    V: Any
+
+    def __init__(self, c: ArrayLike, V: ArrayLike) -> None:
+        self.c, self.V = _arguments.factors(c, V)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``(..., d)``: batch axes, and the number of coordinates."""
+        return tuple(self.c.shape)
+
+    @property
+    def k(self) -> int:
+        """Number of common factors."""
+        return int(self.V.shape[-1])
+
+    @property
+    def v(self) -> Any:
+        """``(..., d)``: the loadings, if there is one factor."""
+        return _only_column(self.V)
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """c and V, which may live on a GPU."""
+        return self.c, self.V
+
+    def rows(self, batch: tuple[int, ...]) -> CovarianceRows:
+        """Return c and V for a batch of problems of that shape."""
+        _arguments.on_host(self)
+        batch = (1,) if self.c.size == self.d else batch
+        c, V = _arguments.as_rows(self.c, batch, 1), _arguments.as_rows(self.V, batch, 2)
+        return OneFactorRows(c, V[:, :, 0].copy()) if self.k == 1 else FactorsRows(c, V)
+
+    def cholesky(self) -> StructuredCholesky:
+        """Return the Cholesky factor, computed in O(d k**2).
+
+        Examples
+        --------
+        >>> from mvnorth import OneFactor
+        >>> L = OneFactor.exact(4).cholesky()
+        >>> (L.diag**2).round(6)
+        array([2.      , 1.5     , 1.333333])
+        >>> L.dense()[2].round(6)
+        array([0.707107, 0.408248, 1.154701])
+        """
+        _arguments.on_host(self)
+        if self.k == 1:
+            diag, w = one_factor_cholesky(self.c, self.v)
+            return StructuredCholesky(diag, w[..., None], self.V)
+        return StructuredCholesky(*cholesky(self.c, self.V), self.V)
+
+    def dense(self) -> np.ndarray:
+        """Return the covariance as a matrix, ``(..., d, d)``."""
+        _arguments.on_host(self)
+        product = self.V @ np.swapaxes(self.V, -1, -2)
+        index = np.arange(self.d)
+        product[..., index, index] += self.c
+        return np.asarray(product)
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.c.shape))
+        form = "v v^T" if self.k == 1 else f"V V^T, {self.k} factors"
+        return f"{type(self).__name__} of shape {shape}: diag(c) + {form}"
+
+
+class OneFactor(Factors):
+    """The covariance diag(c) + v v^T: ``Factors`` with one column, whose loadings are vectors.
 
     Parameters
     ----------
@@ -112,7 +223,36 @@ class OneFactor(Covariance):
     """
 
     def __init__(self, c: ArrayLike, v: ArrayLike) -> None:
-        self.c, self.v = _arguments.one_factor(c, v)
+        self.c, self._v = _arguments.one_factor(c, v)
+
+    @property
+    def v(self) -> Any:
+        """``(..., d)``: the loadings."""
+        return self._v
+
+    @property
+    def V(self) -> Any:
+        """``(..., d, 1)``: the loadings."""
+        return self._v[..., None]
+
+    @property
+    def k(self) -> int:
+        """Number of common factors."""
+        return 1
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """c and v, which may live on a GPU."""
+        return self.c, self._v
+
+    def rows(self, batch: tuple[int, ...]) -> OneFactorRows:
+        """Return c and v for a batch of problems of that shape."""
+        _arguments.on_host(self)
+        if self.c.ndim == 1:
+            return OneFactorRows(self.c[None], self.v[None])
+        shared = self.c.size == self.d
+        c, v = (_arguments.as_rows(a, (1,) if shared else batch, 1) for a in self.arrays)
+        return OneFactorRows(c, v)
 
     @classmethod
     def exact(cls, classes: int) -> "OneFactor":
@@ -142,53 +282,6 @@ class OneFactor(Covariance):
         size = _arguments.whole_number("d", d, at_least=1)
         common = _arguments.correlation("rho", rho)
         return cls(np.full(size, 1.0 - common), np.full(size, np.sqrt(common)))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """``(..., d)``: batch axes, and the number of coordinates."""
-        return tuple(self.c.shape)
-
-    @property
-    def arrays(self) -> tuple[Any, ...]:
-        """c and v, which may live on a GPU."""
-        return self.c, self.v
-
-    def rows(self, batch: tuple[int, ...]) -> OneFactorRows:
-        """Return c and v for a batch of problems of that shape."""
-        _arguments.on_host(self)
-        if self.c.ndim == 1:
-            return OneFactorRows(self.c[None], self.v[None])
-        shared = self.c.size == self.d
-        c, v = (_arguments.as_rows(a, (1,) if shared else batch, 1) for a in self.arrays)
-        return OneFactorRows(c, v)
-
-    def cholesky(self) -> StructuredCholesky:
-        """Return the Cholesky factor, computed in O(d).
-
-        Examples
-        --------
-        >>> from mvnorth import OneFactor
-        >>> L = OneFactor.exact(4).cholesky()
-        >>> (L.diag**2).round(6)
-        array([2.      , 1.5     , 1.333333])
-        >>> L.dense()[2].round(6)
-        array([0.707107, 0.408248, 1.154701])
-        """
-        _arguments.on_host(self)
-        diag, w = cholesky(self.c, self.v)
-        return StructuredCholesky(diag, w, self.v)
-
-    def dense(self) -> np.ndarray:
-        """Return the covariance as a matrix, ``(..., d, d)``."""
-        _arguments.on_host(self)
-        outer = self.v[..., :, None] * self.v[..., None, :]
-        index = np.arange(self.d)
-        outer[..., index, index] += self.c
-        return outer
-
-    def __repr__(self) -> str:
-        shape = "x".join(map(str, self.c.shape))
-        return f"OneFactor of shape {shape}: diag(c) + v v^T"
 
 
 def delta_matrix(classes: int, y: int) -> Any:

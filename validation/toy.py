@@ -8,7 +8,6 @@ are right where 0 < b < 0.25.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,9 +24,13 @@ SIGMA = 0.05  # of EXACT, unless it is said
 LOSSES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "cross-entropy": lambda scores, labels, sigma: losses.ce(scores, labels),
     "hinge": lambda scores, labels, sigma: losses.hinge(scores, labels),
-    "EXACT, -log P": partial(exact_loss, objective="nll", reduction="none"),
-    "EXACT, 1 - P": partial(exact_loss, objective="error", reduction="none"),
+    "EXACT, -log P": lambda scores, labels, sigma: _exact(scores, labels, sigma, "nll"),
+    "EXACT, 1 - P": lambda scores, labels, sigma: _exact(scores, labels, sigma, "error"),
 }
+
+
+def _exact(scores: Any, labels: Any, sigma: Any, objective: str) -> Any:
+    return exact_loss(scores, labels, sigma=sigma, objective=objective, reduction="none")
 
 
 def curve(name: str, b: Any, k: Any = 1.0, sigma: float = SIGMA) -> FloatArray:

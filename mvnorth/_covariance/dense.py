@@ -11,6 +11,7 @@ from mvnorth._covariance.conditional_limits import drop_coordinates, known, move
 from mvnorth._covariance.rows import CovarianceRows
 from mvnorth._estimate import Derivatives
 from mvnorth._linalg.bounds import times
+from mvnorth._linalg.factors import FactorsForm
 from mvnorth._linalg.one_factor import OneFactorForm, recognise
 from mvnorth._problem import Problems
 
@@ -107,6 +108,15 @@ class Dense(CovarianceRows):
             return None
         form = recognise(self.factor)
         return form if np.isfinite(form.error).any() else None
+
+    def factors(self) -> FactorsForm | None:
+        return self._factors
+
+    @cached_property
+    def _factors(self) -> FactorsForm | None:
+        from mvnorth._linalg.find_factors import recognise as find_factors
+
+        return find_factors(self.factor)
 
     def may_be_chain(self) -> np.ndarray:
         """Return False (1 or B,) where a covariance is certainly not that of a Markov chain."""

@@ -30,6 +30,7 @@ class OneFactorRows(CovarianceRows):
     v: np.ndarray
 
     parameters = ("c", "v")
+    columns = {"V": "v"}  # noqa: RUF012
 
     @property
     def shape(self) -> tuple[int, int]:

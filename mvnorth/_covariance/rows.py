@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mvnorth._estimate import Derivatives
+from mvnorth._linalg.factors import FactorsForm
 from mvnorth._linalg.one_factor import OneFactorForm
 from mvnorth._problem import Problems
 
@@ -22,6 +23,9 @@ class CovarianceRows(ABC):
 
     parameters: tuple[str, ...] = ()
     """Names of the derivatives in its own parameters."""
+
+    columns: dict[str, str] = {}  # noqa: RUF012
+    """Names of derivatives that are one of ``parameters`` with an axis of length 1 appended."""
 
     @property
     @abstractmethod
@@ -66,7 +70,10 @@ class CovarianceRows(ABC):
         return self.deviations() == 0.0
 
     def links(self) -> np.ndarray | None:
-        """Return which coordinate depends on which variable, (1 or B, d, r), or None if all do."""
+        """Return which coordinate depends on which variable, (1 or B, d, r), or None if all do.
+
+        Variables of a single coordinate may be left out.
+        """
         return self.dense().links()
 
     def triangular(self) -> "Dense":
@@ -84,6 +91,14 @@ class CovarianceRows(ABC):
     def one_factor(self) -> OneFactorForm | None:
         """Return c and v of rows that have the form diag(c) + v v^T, given or found."""
         return self.given_one_factor() or self.dense().one_factor()
+
+    def given_factors(self) -> FactorsForm | None:
+        """Return c and V if the covariance was given as diag(c) + V V^T with several factors."""
+        return None
+
+    def factors(self) -> FactorsForm | None:
+        """Return c and V of rows that have the form diag(c) + V V^T, given or found."""
+        return self.given_factors()
 
     def given_value(
         self, problems: Problems, rows: np.ndarray, coordinates: np.ndarray, values: np.ndarray

@@ -234,42 +234,52 @@ def draw_factors(lower, upper, scale, v, knots, pieces, count, u, z):
 
 
 @kernel(FAST)
-def draw_coordinates(lower, upper, scale, v, places, z, first, u, draws):
+def draw_coordinates(lower, upper, scale, V, places, z, first, u, draws):
     """Coordinates ``first``, ... given the common factors.
 
     Parameters
     ----------
-    lower, upper, scale, v : as for ``set_knots``
+    lower, upper, scale : as for ``set_knots``
+    V : (d, k) loadings
     places : (4, d) at_low, at_high, centre and step of ``place``
-    z : (blocks * BLOCK,) common factors
+    z : (k, blocks * BLOCK) common factors
     u : (blocks, coordinates, BLOCK) inside (0, 1)
     draws : (rows, d) output, for the first so many of z
     """
-    work = np.empty((7, BLOCK))
-    weight, power, q, w, y, low, high = (
-        work[0], work[1], work[2], work[3], work[4], work[5], work[6],
+    work = np.empty((8, BLOCK))
+    weight, power, q, w, y, low, high, shift = (
+        work[0], work[1], work[2], work[3], work[4], work[5], work[6], work[7],
     )  # fmt: skip
     for block in range(u.shape[0]):
         origin = block * BLOCK
         for k in range(u.shape[1]):
             i = first + k
-            beta = v[i] * scale[i]
+            fill(shift, 0.0)
+            for j in range(V.shape[1]):
+                beta = V[i, j] * scale[i]
+                for s in range(BLOCK):
+                    shift[s] += beta * z[j, origin + s]
             bottom, top = lower[i] * scale[i], upper[i] * scale[i]
             fill(weight, 1.0)  # of no interest
             fill(power, 0.0)
             if bottom == -np.inf:
                 for s in range(BLOCK):
-                    high[s] = -beta * z[origin + s]
+                    high[s] = -shift[s]
                 one_sided(high, top, u[block, k], weight, power, q, w, y)
             else:
                 for s in range(BLOCK):
-                    low[s] = bottom - beta * z[origin + s]
-                    high[s] = top - beta * z[origin + s]
+                    low[s] = bottom - shift[s]
+                    high[s] = top - shift[s]
                 two_sided(low, high, u[block, k], weight, power, q, w, y)
             step = places[3, i] / scale[i]
             for s in range(min(BLOCK, draws.shape[0] - origin)):
-                shift = beta * z[origin + s]
-                centre = places[2, i] + step * shift
+                centre = places[2, i] + step * shift[s]
                 draws[origin + s, i] = place(
-                    y[s], bottom - shift, top - shift, places[0, i], places[1, i], centre, step
+                    y[s],
+                    bottom - shift[s],
+                    top - shift[s],
+                    places[0, i],
+                    places[1, i],
+                    centre,
+                    step,
                 )

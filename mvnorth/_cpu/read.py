@@ -17,7 +17,7 @@ LOWER, BOTH = 32, 64  # some lower limit is finite, some coordinate has two fini
 SPLIT = 128  # a coordinate has no limits, no variance, an empty interval, or no link to others
 NEAR = 256  # a factor is not triangular, or close to singular
 UNFINISHED = 512  # the Cholesky factor of a covariance is left to LAPACK, or does not exist
-SMALL = 3  # coordinates whose Cholesky factor is computed here
+SMALL = 8  # coordinates whose Cholesky factor is computed here
 _EPS = 2.0**-52
 _NARROWEST = 2.0**-1000  # width in deviations whose products are still normal numbers
 

@@ -56,7 +56,7 @@ _CHANGES = RULES + 1
 # Rows of ``path``: weight * 2**power * exp(exponent) before the node of a variable is chosen; how
 # far the earlier ones have moved its limits; and y
 WEIGHT, POWER, EXPONENT, MOVED, NODE = range(5)
-# Places on the desk: whether there is a sum to do; nodes of the variable that has most; the
+# Entries of ``state``: whether there is a sum to do; nodes of the variable that has most; the
 # variable that alone has one more, or -1; points spent; points of the last sum without that
 # variable; that sum, and its power of two
 ACTIVE, NODES, PROBED, SPENT, POINTS, TOTAL, TOP = range(7)
@@ -149,60 +149,62 @@ def set_nodes(given, counts, i, n):
 
 
 @cuda.jit(device=True)
-def start_sum(desk, given, counts, fewer, n, most, d):
+def start_sum(state, given, counts, fewer, n, most, d):
     """Ask for the sum with n nodes, if there are points left for it."""
     points = set_counts(counts, n, fewer, given[LOWER], given[UPPER], d)
-    within = desk[SPENT] + points <= most
-    desk[ACTIVE] = 1.0 if within else 0.0
-    desk[NODES], desk[PROBED], desk[POINTS] = n, -1.0, points
+    within = state[SPENT] + points <= most
+    state[ACTIVE] = 1.0 if within else 0.0
+    state[NODES], state[PROBED], state[POINTS] = n, -1.0, points
 
 
 @cuda.jit(device=True)
 def note_sum(
-    desk, given, counts, fewer, alone, change, d, relative, absolute, most, log_scale, steep,
+    state, given, counts, fewer, alone, change, d, relative, absolute, most, log_scale, steep,
     result, total, top,
 ):  # fmt: skip
-    """Write what is known after a sum to ``result``, and ask for the next one; see the twin.
+    """Write what is known after a sum to ``result``, and ask for the next one.
+
+    See ``mvnorth._cpu.gauss_rows``, whose large rules are not here.
 
     result : (2,) logarithm of the probability, and its relative error
     """
-    n, i = int64(desk[NODES]), int64(desk[PROBED])
+    n, i = int64(state[NODES]), int64(state[PROBED])
     if i >= 0:
-        alone[i] = relative_change(desk[TOTAL], desk[TOP], total, top)
-        desk[SPENT] += desk[POINTS] * counts[0, i] / between(given[LOWER], given[UPPER], i, 2)
+        alone[i] = relative_change(state[TOTAL], state[TOP], total, top)
+        state[SPENT] += state[POINTS] * counts[0, i] / between(given[LOWER], given[UPPER], i, 2)
         set_nodes(given, counts, i, 2)
         if i + 1 < d - 1:
-            desk[PROBED] = i + 1
+            state[PROBED] = i + 1
             set_nodes(given, counts, i + 1, 3)
             return
         set_fewer(fewer, alone, d)
     else:
-        desk[SPENT] += desk[POINTS]
-        desk[ACTIVE] = 0.0
+        state[SPENT] += state[POINTS]
+        state[ACTIVE] = 0.0
         if not 0.0 < total < np.inf:
             result[1] = np.inf
             return
-        change[n] = relative_change(total, top, desk[TOTAL], desk[TOP])
-        desk[TOTAL], desk[TOP] = total, top
+        change[n] = relative_change(total, top, state[TOTAL], state[TOP])
+        state[TOTAL], state[TOP] = total, top
         result[0] = min(0.0, log_scaled(total, top) + log_scale)
         plain = claimed_error(change, n, counts, alone, d)
         result[1] = allow_for_steps(plain, n, steep)
         target = largest_error(relative, absolute, result[0])
         if result[1] < np.inf and result[1] <= target:
             return
-        if n == 2 and d > EQUAL and desk[SPENT] + 1.5 * (d - 1) * desk[POINTS] < most:
-            desk[ACTIVE], desk[PROBED] = 1.0, 0.0
+        if n == 2 and d > EQUAL and state[SPENT] + 1.5 * (d - 1) * state[POINTS] < most:
+            state[ACTIVE], state[PROBED] = 1.0, 0.0
             set_nodes(given, counts, 0, 3)
             return
         if n > 3 and target > 0.0 and not points_suffice(
-            change, n, plain, target, desk[SPENT], most, counts, fewer, given[LOWER],
+            change, n, plain, target, state[SPENT], most, counts, fewer, given[LOWER],
             given[UPPER], d,
         ):  # fmt: skip
             return
     if n < RULES:
-        start_sum(desk, given, counts, fewer, n + 1, most, d)
+        start_sum(state, given, counts, fewer, n + 1, most, d)
     else:
-        desk[ACTIVE] = 0.0
+        state[ACTIVE] = 0.0
 
 
 @kernel(THREADS, RESIDENT)
@@ -212,7 +214,7 @@ def gauss_rows(
 ):  # fmt: skip
     """Integrate rows whose error is too large, with more nodes until the tolerance is met.
 
-    Arguments as of the twin; what was found and spent before is in log_prob, rel_error and
+    Arguments as on the CPU; what was found and spent before is in log_prob, rel_error and
     spent (B,).
     """
     factor = cuda.shared.array((TENSOR, TENSOR), float64)
@@ -221,7 +223,7 @@ def gauss_rows(
     fewer = cuda.shared.array(TENSOR, int64)
     alone = cuda.shared.array(TENSOR, float64)
     change = cuda.shared.array(_CHANGES, float64)
-    desk = cuda.shared.array(7, float64)
+    state = cuda.shared.array(7, float64)
     result = cuda.shared.array(2, float64)
     sums = cuda.shared.array((3, THREADS), float64)
     path = cuda.local.array((5, TENSOR), float64)
@@ -238,21 +240,21 @@ def gauss_rows(
         left = most - spent[b]
         cuda.syncthreads()
         if t == 0:
-            desk[SPENT], desk[TOTAL], desk[TOP] = 0.0, 0.0, 0.0
+            state[SPENT], state[TOTAL], state[TOP] = 0.0, 0.0, 0.0
             result[0], result[1] = -np.inf, np.inf
-            start_sum(desk, given, counts, fewer, 1, left, d)
+            start_sum(state, given, counts, fewer, 1, left, d)
         cuda.syncthreads()
-        while desk[ACTIVE] > 0.0:  # one place to sum from, else the code would be there twice
+        while state[ACTIVE] > 0.0:  # one place to sum from, else it would be compiled twice
             total, top = sum_paths(factor, given, counts, table, starts, legendre, path, d)
             total, _, top = join_group(total, 0.0, top, cuda.blockDim.x, sums)
             if t == 0:
                 note_sum(
-                    desk, given, counts, fewer, alone, change, d, relative, absolute, left,
+                    state, given, counts, fewer, alone, change, d, relative, absolute, left,
                     log_scale[b], steep[b], result, total, top,
                 )  # fmt: skip
             cuda.syncthreads()
         if t == 0:
-            spent[b] += desk[SPENT]
+            spent[b] += state[SPENT]
             better = result[1] < rel_error[b]
             if better or (result[1] == rel_error[b] and result[0] > -np.inf):
                 log_prob[b], rel_error[b] = result[0], result[1]
@@ -268,12 +270,12 @@ def integrate(queue: Queue, *given: Any) -> tuple[np.ndarray, np.ndarray, np.nda
     below = np.tril(given[0][:, :d, :d], -1)
     steep = np.sqrt(np.max(np.sum(below**2, axis=2), axis=1))
     out = [queue.put(np.full(size, start)) for start in (-np.inf, np.inf, 0.0)]
-    there = [queue.put(a) if isinstance(a, np.ndarray) else a for a in (*given, steep)]
+    arguments = [queue.put(a) if isinstance(a, np.ndarray) else a for a in (*given, steep)]
     threads = FEW_THREADS if d <= FEW else THREADS
     blocks = min(size, multiprocessors() * RESIDENT * (THREADS // threads))
     if d > TENSOR_ONLY:
-        queue.run(sparse_rows, blocks, threads, *there, *out)
+        queue.run(sparse_rows, blocks, threads, *arguments, *out)
     if d <= TENSOR:
-        queue.run(gauss_rows, blocks, threads, *there, *out)
+        queue.run(gauss_rows, blocks, threads, *arguments, *out)
     log_prob, rel_error, spent = map(queue.get, out)
     return log_prob, rel_error, spent

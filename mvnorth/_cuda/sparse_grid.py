@@ -28,8 +28,8 @@ from mvnorth._scalar.gauss import (
     STEEP,
     allow_for_steps,
     between,
-    claim,
     largest_error,
+    sparse_claim,
     sparse_is_done,
     sparse_points,
 )
@@ -141,7 +141,7 @@ def sparse_rows(
             change[level + 1] = relative_change(total, top, before, before_top)
             before, before_top = total, top
             log = min(0.0, log_scaled(total, top) + log_scale[b])
-            error = allow_for_steps(claim(change, level + 1), level + 1, steep[b])
+            error = allow_for_steps(sparse_claim(change, level), level + 1, steep[b])
             if sparse_is_done(change, level, error, largest_error(relative, absolute, log)):
                 break
         if t == 0:

@@ -97,6 +97,15 @@ _TABLE = (
         whole=True,
     ),
     Method(
+        "factors",
+        "integration over the two to four common factors of diag(c) + V V^T, on a lattice",
+        "a covariance diag(c) + V V^T with c > 0 and two to four columns in V",
+        "mvnorth._methods.factors",
+        place=1.5,
+        structured="factors",
+        samples=True,
+    ),
+    Method(
         "gauss",
         "Gauss rules in tilted variables, their products or sparse grids",
         "blocks of at most 50 dependent coordinates and a covariance that is not singular",

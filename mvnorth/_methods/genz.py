@@ -19,6 +19,7 @@ from mvnorth._points import Points
 from mvnorth._problem import Problems, Request, in_chunks
 from mvnorth._threads import run_items
 
+_LARGEST = 20_000  # coordinates of a matrix that is made here: 3 GB
 _CHUNK = 2**22  # entries of T at a time: 32 MB
 
 
@@ -125,10 +126,17 @@ def solve(problems: Problems, request: Request) -> Estimate:
     return integrate(problems, request, tilted=False)
 
 
+def too_large(problems: Problems) -> bool:
+    """Return whether a covariance given by its factors would not fit into memory as a matrix."""
+    return problems.covariance.given_factors() is not None and problems.d > _LARGEST
+
+
 def integrate(problems: Problems, request: Request, tilted: bool) -> Estimate:
     """Return estimates by Genz's method, or that of tilted variables."""
     if problems.covariance.given_one_factor() is not None:
         return structured.integrate(problems, request, tilted)
+    if too_large(problems):
+        return Estimate.unknown(problems)
     chunk = max(1, _CHUNK // max(problems.d, PANEL) ** 2)
     return in_chunks(problems.dense(), chunk, lambda some: _integrate(some, request, tilted))
 

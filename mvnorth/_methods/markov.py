@@ -18,7 +18,8 @@ _EPS = float(np.finfo(np.float64).eps)
 
 def preference(problems: Problems) -> float | None:
     """Return the place among the methods of "auto": after those for one factor and few."""
-    if problems.covariance.given_one_factor() is not None or problems.d <= 3:
+    covariance = problems.covariance
+    if covariance.given_one_factor() or covariance.given_factors() or problems.d <= 3:
         return np.inf
     return 3.0 if problems.covariance.triangular().may_be_chain().any() else None
 

@@ -64,6 +64,8 @@ def differentiate(problems: Problems, request: Request, tilted: bool) -> Estimat
     """Return the estimates of ``genz.integrate`` with derivatives."""
     if problems.covariance.given_one_factor() is not None:
         return structured_pathwise.differentiate(problems, request, tilted, with_factor)
+    if genz.too_large(problems):
+        return Estimate.unknown(problems, request.wrt)
     dense, covariance = problems.dense(), problems.covariance
     if covariance is dense.covariance or covariance.parameters == ():
         return with_factor(dense, request, tilted)

@@ -1,7 +1,8 @@
 """Independent draws between limits: proposals, of which a share is accepted.
 
 Independent blocks of coordinates are drawn on their own.  A block with one common factor takes
-that first, which hardly rejects anything; any other takes tilted proposals.  Proposals come in
+that first, which hardly rejects anything, and so does one with two to four; any other takes tilted
+proposals.  Proposals come in
 parts with a stream of random numbers each, so that draws depend neither on the number of threads
 nor on how many are asked for: fewer draws are the first of more.
 """
@@ -18,6 +19,7 @@ from mvnorth._cpu.genz import BLOCK
 from mvnorth._cpu.rejection import accept
 from mvnorth._errors import AcceptanceError
 from mvnorth._linalg.blocks import connected_blocks
+from mvnorth._methods import factors
 from mvnorth._methods.genz import System
 from mvnorth._methods.quadrature import one_factor_problems
 from mvnorth._problem import DRAW_REACH, Problems
@@ -26,6 +28,8 @@ from mvnorth._threads import run_items
 _PART_BLOCKS = 8  # of proposals, with one stream of random numbers
 _COORDINATES = 2048  # whose random numbers are in memory at a time
 _FIRST_PARTS = 16  # at most
+_CELLS = 2**18  # in which the density of common factors is bounded, at most
+_WORTH = 0.05  # share of proposals with several factors to be accepted, else they are tilted
 _PILOT, _PATIENCE = 2**14, 2**20  # proposals after which the mean of shares is believed
 
 
@@ -106,21 +110,28 @@ def _blocks(problems: Problems) -> Iterable[list[np.ndarray]]:
     if links is None:
         return [[np.arange(problems.d)]] * problems.size
 
-    def split(of_row: np.ndarray) -> list[np.ndarray]:
-        varies = np.flatnonzero(of_row.any(axis=1))
+    def split(of_row: np.ndarray, constant: np.ndarray) -> list[np.ndarray]:
+        varies = np.flatnonzero(~constant)
         return [varies[block] for block in connected_blocks(of_row[varies])]
 
+    constant = problems.covariance.constant()
     if len(links) == 1:
-        return [split(links[0])] * problems.size
-    return map(split, links)
+        return [split(links[0], constant[0])] * problems.size
+    return map(split, links, np.broadcast_to(constant, links.shape[:2]))
 
 
 def _proposals(problems: Problems, row: int, block: np.ndarray, places: np.ndarray) -> _Proposals:
     part = problems.take(slice(row, row + 1), block, drop_columns=True)
     _, factored = one_factor_problems(part)
-    if factored is None:
-        return TiltedProposals(part.dense(), places)
-    return FactorProposals(factored, places)
+    if factored is not None:
+        return FactorProposals(factored, factored.covariance.v[0][:, None], places)
+    if factors.preference(part) is not None:
+        _, factored = factors.factors_problems(part)
+        if factored is not None:
+            several = SeveralFactorsProposals(factored, factored.covariance.V[0], places)
+            if several.expected > _WORTH:
+                return several
+    return TiltedProposals(part.dense(), places)
 
 
 def _collect(
@@ -175,7 +186,7 @@ def _give_up_if_hopeless(
         f"{have} of {proposals} proposals were accepted{note}, and the expected share is "
         f"{expected:.1e}: {size} draw{'s' * (size > 1)} would take about {size / expected:.1e} "
         f"proposals, more than max_proposals={limit}; ask for fewer draws, raise max_proposals if "
-        "you can wait, give the covariance as a OneFactor if it is diag(c) + v v^T, or draw "
+        "you can wait, give the covariance as Factors if it is diag(c) + V V^T, or draw "
         "dependent samples with a Markov chain (Gibbs or Hamiltonian Monte Carlo)",
         expected,
     )
@@ -238,29 +249,64 @@ class TiltedProposals:
 
 
 class FactorProposals:
-    """Proposals for one problem with one common factor, which is all that may be rejected."""
+    """Proposals for one problem whose common factors come first: all that may be rejected."""
 
-    def __init__(self, problem: Problems, places: np.ndarray) -> None:
+    note = ""
+
+    def __init__(self, problem: Problems, V: np.ndarray, places: np.ndarray) -> None:
         limits = problem.lower[0].astype(np.float64), problem.upper[0].astype(np.float64)
-        c, v = problem.covariance.c[0], problem.covariance.v[0]
-        self._system = (*limits, 1.0 / np.sqrt(c), v.copy())
-        self._places = places
-        self._knots, self._pieces = np.empty((3, KNOTS)), np.empty((3, KNOTS))
-        self._count, bound, _ = set_knots(*self._system, self._knots, self._pieces)
-        self.log_bound = float(bound)
+        self._limits = (*limits, 1.0 / np.sqrt(problem.covariance.c[0]))
+        self._places, self._V = places, np.ascontiguousarray(V)
         self.d = problem.d
         self._blocks = _PART_BLOCKS if self.d <= _COORDINATES else 1
         self.each = self._blocks * BLOCK
-        self.note = ""
         self.cost = self.each * self.d * 3e-8
+        self.log_bound, self.expected = self._set_bound()
 
-    def part(self, random: np.random.Generator, count: int) -> tuple[np.ndarray, float]:
-        z = np.zeros(self.each)
+    def _set_bound(self) -> tuple[float, float]:
+        """Bound the density of the factors: the bound on log P, and the share to be accepted."""
+        self._v = self._V[:, 0].copy()
+        self._knots, self._pieces = np.empty((3, KNOTS)), np.empty((3, KNOTS))
+        bounded = set_knots(*self._limits, self._v, self._knots, self._pieces)
+        self._count, bound, _ = bounded
+        return float(bound), 1.0
+
+    def _draw_factors(self, random: np.random.Generator, count: int, z: np.ndarray) -> int:
+        """Set the first columns of z (k, each) to draws, and return their number."""
         hull = (self._knots, self._pieces, self._count)
         u = np.ascontiguousarray(_uniform(random, (3, self.each))[:, :count])
-        accepted = draw_factors(*self._system, *hull, u, z)
+        return draw_factors(*self._limits, self._v, *hull, u, z[0])
+
+    def part(self, random: np.random.Generator, count: int) -> tuple[np.ndarray, float]:
+        z = np.zeros((self._V.shape[1], self.each))
+        accepted = self._draw_factors(random, count, z)
         draws = np.empty((accepted, self.d))
         for first in range(0, self.d, _COORDINATES):
             u = _uniform(random, (self._blocks, min(_COORDINATES, self.d - first), BLOCK))
-            draw_coordinates(*self._system, self._places, z, first, u, draws)
+            draw_coordinates(*self._limits, self._V, self._places, z, first, u, draws)
         return draws, float(accepted)
+
+
+class SeveralFactorsProposals(FactorProposals):
+    """Proposals for one problem with two to four common factors."""
+
+    def _set_bound(self) -> tuple[float, float]:
+        from mvnorth._cpu.factors_draws import STEPS, set_cells
+
+        cells, bound, *place, linear, curvature = set_cells(*self._limits, self._V, _CELLS)
+        mode, transform, self._row = place
+        self._cells, self._place = cells, (mode, transform, linear, curvature)
+        if len(cells) == 0:
+            return float(bound), 0.0
+        largest = cells[:, 1].max()
+        masses = np.exp(cells[:, 1] - largest)
+        self._total = np.cumsum(masses)
+        k = self._V.shape[1]
+        inside = np.sum(np.exp(cells[:, 0] - largest)) * STEPS[k] ** k
+        return float(bound), float(inside / self._total[-1])
+
+    def _draw_factors(self, random: np.random.Generator, count: int, z: np.ndarray) -> int:
+        from mvnorth._cpu.factors_draws import draw_several_factors
+
+        u = np.ascontiguousarray(_uniform(random, (2 + len(z), self.each))[:, :count])
+        return draw_several_factors(self._cells, self._total, self._place, self._row, u, z)

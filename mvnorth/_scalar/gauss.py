@@ -12,7 +12,11 @@ import numpy as np
 
 from mvnorth._compile import FAST, scalar
 
-MOST = 24  # nodes of a variable between two limits, at most
+MOST = 56  # nodes of a variable, at most
+MOST_BETWEEN = 24  # of them between two limits, unless they are those of a large rule
+LARGE, LARGE_SIZES = 4, 6  # nodes of a large rule are a multiple; rules in a row, at most
+FIRST_LARGE, LAST_LARGE = 8, 36  # nodes of the variable that matters most, in terms of small rules
+LARGE_COORDINATES = 6  # at most, for large rules
 RULES = 12  # nodes of a variable with one limit, at most
 CHUNK = 8  # numbers of a rule that are evaluated at a time
 DEGREE = 11  # of the polynomials in the table
@@ -21,22 +25,25 @@ TENSOR_ONLY = 5  # coordinates up to which there are no sparse grids
 SPARSE_LEVELS = 4
 SPARSE_LANES = 16384  # points of a sparse grid, at most
 PROMISING = 0.1  # change at the first level of a sparse grid, beyond which it is given up
-EQUAL = 4  # coordinates up to which all variables have the same number of nodes
+EQUAL = 5  # coordinates up to which all variables have the same number of nodes
 LEFT, RIGHT = -6.0, 9.0
 FAR_PIECES, NEAR_PIECES = 8, 30
 _FAR_SCALE = FAR_PIECES * LEFT * LEFT
 _NEAR_SCALE = NEAR_PIECES / (RIGHT - LEFT)
 DISTANT = 6.0  # limits: from here on a variable has the nodes of both of them
 _EXTRA_NODES = 1.25  # for phi between two limits, a unit of width
-_SAFETY, _FIRST_SAFETY = 4.0, 20.0  # of claimed errors, the latter with three nodes
-_HISTORY = 0.2  # share of earlier changes that counts as evidence
-_FASTEST, _SLOWEST = 0.05, 0.97  # range of the ratio of successive changes
+_SAFETY, _FIRST_SAFETY = 4.0, 10.0  # of claimed errors, the latter with three nodes
+_SPARSE_SAFETY = 2.0  # of sparse grids, in addition
+_HISTORY = 0.1  # share of earlier changes that counts as evidence
+_FASTEST, _SLOWEST = 0.03, 0.97  # range of the ratio of successive changes
 STEEP = 8.0  # steepness beyond which nodes may miss a step
 _STEEP_PER_NODE, _MILD = 1.5, 2.5  # steepness that a node resolves; and that needs no allowance
 # By how much the forecast of an error may exceed a tolerance, and one that sampling hardly meets.
 _OPTIMISM, _OPTIMISM_SMALL, _SMALL = 3.0, 100.0, 1e-6
 _SAMPLED = 1e-7  # relative error that other methods do not reach either
 _MOST_FEWER = 3  # nodes of a variable, than the one that matters most has
+_SLOW = 0.2  # change from 2 to 3 nodes beyond which the rate is not known
+_REACH = 76.0  # twice the logarithm of what is cut off
 LEAST_CHANGE = 1e-15  # what rounding makes of no change
 _CONVERGED = 1e-13  # changes that may be rounding
 
@@ -151,6 +158,12 @@ def claimed_error(change, n, counts, alone, d):
 
 
 @scalar()
+def sparse_claim(change, level):
+    """Return ``claim`` for a level of a sparse grid: its products are too small to agree well."""
+    return _SPARSE_SAFETY * claim(change, level + 1)
+
+
+@scalar()
 def largest_error(relative, absolute, log_prob):
     """Return the relative error that a tolerance allows."""
     return max(relative, absolute * math.exp(-log_prob)) if absolute > 0.0 else relative
@@ -175,6 +188,45 @@ def points_suffice(change, n, error, target, spent, most, counts, fewer, lower, 
         error *= ratio
         need = set_counts(counts, m, fewer, lower, upper, d)
     return error <= target and m <= RULES and spent + need <= most
+
+
+@scalar()
+def next_large(n):
+    """Return the nodes after n, in terms of small rules."""
+    return n * 13 // 10 + 1
+
+
+@scalar()
+def set_large(counts, n, alone, lower, upper, d):
+    """Set the nodes of all variables for an error of which each has about the same share.
+
+    The error of a variable falls like a power of ``alone`` with its nodes, from 2 to 3.  More than
+    RULES nodes are half as many again of Legendre's rule, in ``counts`` twice.  Return how many
+    points that is.
+    """
+    largest, points = 0.0, 1.0
+    for i in range(d - 1):
+        largest = max(largest, alone[i])
+    largest = min(max(largest, LEAST_CHANGE), _SLOW)
+    for i in range(d - 1):
+        share = math.log(largest) / math.log(min(max(alone[i], LEAST_CHANGE), largest))
+        own = max(3, math.ceil(n * share))
+        if own <= RULES:
+            counts[1, i] = own
+            counts[0, i] = between(lower, upper, i, own)
+        else:
+            counts[0, i] = counts[1, i] = -(-3 * own // (2 * LARGE)) * LARGE
+        points *= counts[0, i]
+    return points
+
+
+@scalar(FAST, forceinline=True)
+def cut_interval(low, high):
+    """Return the part of [low, high] that holds the normal distribution there, but for 1e-16."""
+    near_low, near_high = (low if low > 0.0 else 0.0), (high if high < 0.0 else 0.0)
+    end = math.sqrt(near_low * near_low + _REACH)
+    start = -math.sqrt(near_high * near_high + _REACH)
+    return (low if low > start else start), (high if high < end else end)
 
 
 @scalar()

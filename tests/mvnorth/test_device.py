@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import mvnorth
-from mvnorth import OneFactor, _checks, _device
+from mvnorth import Factors, OneFactor, _checks, _device
 from mvnorth._resident import follows_input
 
 FACTOR = np.linalg.cholesky(np.eye(4) + np.diag(np.full(3, 0.3), 1) + np.diag(np.full(3, 0.3), -1))
@@ -210,7 +210,7 @@ def test_one_factor_on_a_device():
         lambda: mvnorth.orthant_hessian(np.zeros((2, 3)), cov),
         lambda: mvnorth.sample_box(-1.0, 1.0, 0.0, cov, 1),
     ):
-        with pytest.raises(TypeError, match="on the host, but c or v lives on a GPU"):
+        with pytest.raises(TypeError, match="a OneFactor on the host, but some of it lives"):
             call()
     for c, v in (
         (OnDevice((2, 3)), OnDevice((3,))),
@@ -220,6 +220,16 @@ def test_one_factor_on_a_device():
     ):
         with pytest.raises(ValueError, match=r"one shape \(..., d\) with d >= 1, got \("):
             OneFactor(c, v)
+
+
+def test_several_factors_on_a_device():
+    cov = Factors(1.0, OnDevice((2, 3, 2)))
+    assert (cov.shape, cov.k) == ((2, 3), 2)
+    for call in (cov.dense, cov.cholesky, lambda: mvnorth.sample_box(-1.0, 1.0, 0.0, cov, 1)):
+        with pytest.raises(TypeError, match="a Factors on the host, but some of it lives"):
+            call()
+    with pytest.raises(ValueError, match="the shape of V without its last"):
+        Factors(OnDevice((3,)), OnDevice((2, 3, 2)))
 
 
 def test_half_of_one_factor_on_a_device():

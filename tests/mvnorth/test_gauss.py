@@ -15,16 +15,16 @@ from mvnorth._precompute.gauss import FAR_PIECES, RULES, TABLE, fit, pieces, rul
 
 
 @njit
-def _rule(table, first, n, b, y, weight):
-    gauss.rule_below(table, first, n, b, 1, 0, y, weight)
+def _rule(table, first, n, b, values):
+    return gauss.rule_below(table, first, n, b, values)
 
 
 def rule(n, b):
     """Return nodes and weights as kernels see them."""
     table, starts, _ = _tables()
-    y, weight = np.empty(n), np.empty(n)
-    _rule(table, starts[n], n, b, y, weight)
-    return y, weight
+    values = np.empty(2 * RULES)
+    high, scale = _rule(table, starts[n], n, b, values)
+    return high - scale * values[:n], values[n : 2 * n]
 
 
 def random_correlation(rng, d, more):
@@ -98,6 +98,22 @@ class TestProbabilities:
         assert got.method == "gauss"
         assert got.rel_error <= 1e-8
         assert abs(got.prob / truth - 1.0) <= got.rel_error + 1e-9
+
+    @pytest.mark.parametrize("seed", [1, 8, 10, 11])
+    def test_strong_correlations_take_large_rules(self, seed):
+        """Twelve nodes a variable are not enough, which would be 6084 points in all."""
+        rng = np.random.default_rng(seed)
+        loading = rng.normal(size=(4, 2))
+        loading *= np.sqrt(0.94) / np.linalg.norm(loading, axis=1)[:, None]
+        cov = 0.06 * np.eye(4) + loading @ loading.T
+        upper = 0.5 * rng.normal(size=4)
+        got = mvnorth.box(-np.inf, upper, 0.0, cov, rtol=1e-8)
+        assert got.method == "gauss"
+        assert got.n > 6084
+        assert got.rel_error <= 1e-8
+        order = np.argsort(upper)  # the order does not matter to the rule that judges
+        truth = nested_legendre(upper[order], cov[np.ix_(order, order)], 90)
+        assert abs(got.prob / truth - 1.0) <= got.rel_error + 1e-12
 
     @pytest.mark.parametrize("d", range(4, 13))
     def test_equal_correlations_of_one_half(self, d):
@@ -210,6 +226,43 @@ class TestDerivatives:
         assert abs(2.0 * got.grad_cov[0, 1] - difference) <= got.grad_cov_error[0, 1] + 1e-5
         assert np.max(got.grad_m_error) < 1e-6
 
+    @pytest.mark.parametrize("level", [-4.0, 0.3, 3.0])
+    @pytest.mark.parametrize("d", [4, 6, 9, 15])
+    def test_agree_with_those_of_one_factor(self, d, level):
+        """In tails, at ordinary probabilities, and near 1 where differences of moments vanish."""
+        rng = np.random.default_rng(d)
+        c, v, m = rng.uniform(0.5, 1.5, d), 0.6 * rng.normal(size=d), level + rng.normal(size=d)
+        cov = mvnorth.OneFactor(c, v)
+        truth = mvnorth.orthant_grad(m, cov, log=True, wrt=("m", "c", "v"))
+        options = {"log": True, "method": "gauss", "rtol": 1e-5}
+        got = mvnorth.orthant_grad(m, np.linalg.cholesky(cov.dense()), wrt=("m", "cov"), **options)
+        gap = np.abs(got.grad_m - truth.grad_m)
+        assert (gap <= got.grad_m_error + truth.grad_m_error).all()
+        assert got.grad_m_error.max() <= 1e-2 * np.abs(truth.grad_m).max()
+        by_cov = np.diag(got.grad_cov), 2.0 * got.grad_cov @ v
+        bound = np.diag(got.grad_cov_error), 2.0 * got.grad_cov_error @ np.abs(v)
+        for ours, error, name in zip(by_cov, bound, ("c", "v"), strict=True):
+            exact, known = (getattr(truth, f"grad_{name}{end}") for end in ("", "_error"))
+            assert (np.abs(ours - exact) <= error + known).all()
+            assert error.max() <= 0.1 * np.abs(exact).max()
+
+    @pytest.mark.parametrize("width", [0.01, 1.0, 5.0, 9.0])
+    def test_of_boxes_agree_with_conditional_ones(self, width):
+        rng = np.random.default_rng(2)
+        d = 5
+        cov = random_correlation(rng, d, 5) * np.outer(*[np.linspace(0.5, 2.0, d)] * 2)
+        lower = rng.normal(size=d) - 0.4 * width
+        upper = lower + width * rng.uniform(0.5, 1.5, d)
+        lower[1], upper[3] = -np.inf, np.inf
+        options = {"log": True, "wrt": ("lower", "upper", "mean", "cov")}
+        got = mvnorth.box_grad(lower, upper, 0.2, cov, rtol=1e-6, method="gauss", **options)
+        truth = mvnorth.box_grad(lower, upper, 0.2, cov, rtol=1e-9, method="conditional", **options)
+        for name in options["wrt"]:
+            ours, error = (getattr(got, f"grad_{name}{end}") for end in ("", "_error"))
+            exact, known = (getattr(truth, f"grad_{name}{end}") for end in ("", "_error"))
+            assert (np.abs(ours - exact) <= error + known).all()
+            assert error.max() <= 50.0 * max(1e-6, got.rel_error) * np.abs(exact).max()
+
     def test_rows_that_miss_the_tolerance_have_some(self):
         """With few points none may be met, and the best estimate must not come without them."""
         rng = np.random.default_rng(8)
@@ -223,3 +276,19 @@ class TestDerivatives:
         better = mvnorth.orthant_grad(m, np.linalg.cholesky(cov), rtol=1e-5, log=True)
         gap = np.abs(got.grad_m - better.grad_m)
         assert np.mean(gap <= got.grad_m_error + better.grad_m_error) >= 0.98
+
+
+def test_few_points_leave_no_variable_unmeasured():
+    """With too few points to measure variables one by one, large rules must not agree by chance."""
+    rng = np.random.default_rng(0)
+    worst = 0.0
+    for _ in range(60):
+        cov = random_correlation(rng, 6, 4)
+        lower = rng.normal(size=6) - 1.5
+        upper = lower + rng.uniform(0.5, 4.0, 6)
+        options = {"lower_limit": lower, "maxpts": 40_000, "releps": 1e-6, "abseps": 0.0}
+        got = mvnorth.cdf_grad(upper, np.zeros(6), cov, **options, method="gauss")
+        truth = mvnorth.box(lower, upper, 0.0, cov, rtol=1e-8)
+        gap = abs(np.expm1(got.log_prob - truth.log_prob))
+        worst = max(worst, gap / (got.rel_error + truth.rel_error))
+    assert worst <= 3.0

@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal, norm
 from support.gradients import LIMITS, compare, covariance, random_limits
 
 import mvnorth
-from mvnorth import OneFactor
+from mvnorth import Factors, OneFactor
 from mvnorth._methods import derivative_methods
 from validation.problems import problems
 
@@ -232,7 +232,11 @@ def test_single_precision_in_and_out(method, log):
     m = rng.normal(size=(3, d)).astype(np.float32)
     cov = OneFactor(rng.lognormal(size=d), rng.normal(size=d))
     names = ("m",) if method == "pinned" else ("m", "c", "v", "cov")
+    if method == "factors":
+        cov, names = Factors(cov.c, rng.normal(size=(d, 2))), ("m", "c", "V", "cov")
     options = {"wrt": names, "method": method, "log": log, "n": 1024}
+    if method == "factors":  # so many that those in double precision are exact
+        options["n"] = 4096
     single = mvnorth.orthant_grad(m, cov, **options)
     double = mvnorth.orthant_grad(m.astype(np.float64), cov, **options)
     for name in names:
@@ -241,7 +245,7 @@ def test_single_precision_in_and_out(method, log):
         assert error.dtype == np.float64
         exactly = getattr(double, f"grad_{name}")
         assert exactly.dtype == np.float64
-        if method != "auto" and method != "quadrature":  # the same points: rounding alone
+        if method not in ("auto", "quadrature", "factors"):  # the same points: rounding alone
             assert (np.abs(value - exactly) <= 2e-7 * np.abs(exactly)).all()
         assert (np.abs(value - exactly) <= error).all()
         assert (error >= 1e-7 * np.abs(value)).all()
@@ -332,7 +336,7 @@ def test_dropped_columns_and_unequal_zeros():
 def test_errors_of_use():
     with pytest.raises(ValueError, match="wrt must name some of 'm', 'L', 'cov'"):
         mvnorth.orthant_grad(np.zeros(2), np.eye(2), wrt=("c",))
-    with pytest.raises(ValueError, match="wrt must name some of 'm', 'c', 'v', 'cov'"):
+    with pytest.raises(ValueError, match="wrt must name some of 'm', 'c', 'v', 'V', 'cov'"):
         mvnorth.orthant_grad(np.zeros(2), OneFactor.exact(3), wrt=("L",))
     with pytest.raises(ValueError, match="'lower', 'upper', 'mean', 'cov'"):
         mvnorth.box_grad(0.0, 1.0, 0.0, np.eye(2), wrt="x")

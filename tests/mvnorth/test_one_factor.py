@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mpmath import mpf
 
@@ -72,7 +72,10 @@ singles = st.floats(-LARGEST, LARGEST, width=32)
 triples = st.tuples(singles, st.floats(SMALLEST, LARGEST, width=32), singles)
 
 
-@settings(max_examples=300, deadline=None)
+@example(  # rounding leaves a singular covariance; a guess must not depend on derivatives being wanted
+    np.transpose([(0.0, 1.0, 0.0), (0.0, SMALLEST, 1.0), (4e15, SMALLEST, 5e7), (-3e38, 1.0, 5e15)])
+)
+@settings(deadline=None, derandomize=True, max_examples=300)
 @given(st.lists(triples, min_size=1, max_size=6).map(np.transpose))
 def test_single_precision_stays_finite(arrays):
     m, c, v = (np.array(a, dtype=np.float32) for a in arrays)
@@ -92,7 +95,7 @@ def test_equal_scores(d):
     assert np.ptp(gradient) == 0.0
 
 
-@settings(max_examples=30, deadline=None)
+@settings(deadline=None, derandomize=True, max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 12))
 def test_someone_wins(seed, classes):
     scores = np.random.default_rng(seed).normal(0.0, 3.0, classes)
@@ -178,7 +181,7 @@ def test_walls_against_the_bivariate_form():
     assert (gap <= 2.0 * (found.rel_error + other.rel_error))[sure].all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None, derandomize=True, max_examples=40)
 @given(st.integers(0, 2**32 - 1))
 def test_four_ways_to_the_gradient(seed):
     rng = np.random.default_rng(seed)
@@ -237,7 +240,7 @@ def test_hessian(level):
         np.testing.assert_allclose(by_c, np.diagonal(plain) / 2, rtol=0, atol=1e-13)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(deadline=None, derandomize=True, max_examples=50)
 @given(st.integers(0, 2**32 - 1))
 def test_symmetries_in_every_regime(seed):
     rng = np.random.default_rng(seed)

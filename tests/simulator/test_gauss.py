@@ -134,11 +134,14 @@ def test_single_precision_is_computed_in_double():
 
 
 def test_derivatives():
+    """On a device from conditional problems, on the CPU from moments."""
     m, cov = problem(5)
     options = {"method": "gauss", "wrt": ("m",), "rtol": 0.1}
     here = mvnorth.orthant_grad(m[0], np.linalg.cholesky(cov[0]), **options)
     there = mvnorth.orthant_grad(m[0], np.linalg.cholesky(cov[0]), device="cuda", **options)
-    np.testing.assert_allclose(there.grad_m, here.grad_m, rtol=1e-10)
+    gap = np.abs(there.grad_m - here.grad_m)
+    assert (gap <= here.grad_m_error + there.grad_m_error).all()
+    assert (gap <= 1e-2 * np.abs(here.grad_m)).all()
 
 
 def test_no_rows(queue):

@@ -15,6 +15,7 @@ import pytest
 
 from mvnorth import _threads
 from mvnorth._covariance.dense import Dense
+from mvnorth._covariance.factors import FactorsRows
 from mvnorth._covariance.one_factor import OneFactorRows
 from mvnorth._methods import METHODS
 from mvnorth._plan import NotApplicable
@@ -54,11 +55,17 @@ def _one_common_factor(case, rows):
     return "one_factor" in case.structures and triangular and limited.all()
 
 
+def _common_factors(case, rows):
+    """Return whether two are given, and do not fall apart."""
+    return rows.given_factors() is not None and rows.links() is None
+
+
 # What is enough for a method to solve a case; others must solve one case at least.
 SOLVES = {
     "auto": _always,
     "closed_form": _few,
     "conditional": _always,
+    "factors": _common_factors,
     "genz": _always,
     "markov": _chain,
     "pathwise": _always,
@@ -107,6 +114,16 @@ def _one_factor(model):
     return OneFactorRows(model.c[None].copy(), v[None].copy())
 
 
+def _factors(model):
+    """Two common factors; where there is one, with loadings that are multiples of each other."""
+    if not isinstance(model, Factors):
+        return None
+    V = model.V
+    if V.shape[1] < 2:
+        V = (V if V.shape[1] else np.zeros((len(V), 1))) * [0.6, -0.8]
+    return FactorsRows(model.c[None].copy(), V[None].copy())
+
+
 def stack_fields(rows):
     """Return one batch of dataclasses whose arrays have the batch as their first axis."""
     arrays = {
@@ -121,6 +138,7 @@ KINDS = {
     "dense": Kind(Dense, _dense, stack_fields),
     "wide": Kind(Dense, _wide, stack_fields),
     "one_factor": Kind(OneFactorRows, _one_factor, stack_fields),
+    "factors": Kind(FactorsRows, _factors, stack_fields),
 }
 
 
@@ -706,7 +724,7 @@ def links_what_depends(kind):
         if links is None:
             continue
         shared = np.einsum("ir,jr->ij", links[0].astype(int), links[0].astype(int)) > 0
-        assert shared[case.cov != 0.0].all(), case.name
+        assert (shared | np.eye(case.d, dtype=bool))[case.cov != 0.0].all(), case.name
 
 
 COVARIANCE_PROMISES = (

@@ -31,6 +31,6 @@ def per_entry(sigma, rows, classes):
 
 def loss_and_gradient(scores, labels, sigma=1.0, **options):
     scores = scores.clone().requires_grad_()
-    loss = exact_loss(scores, labels, sigma, reduction="none", **options)
+    loss = exact_loss(scores, labels, sigma=sigma, reduction="none", **options)
     loss.sum().backward()
     return loss.detach(), scores.grad

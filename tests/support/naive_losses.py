@@ -4,7 +4,9 @@
 lists of them.  Nothing here is stable, and nothing needs to be.
 """
 
-from mpmath import exp, log, mpf, ncdf, npdf, sqrt, workdps
+import functools
+
+from mpmath import exp, linspace, log, mpf, ncdf, npdf, quad, sqrt, workdps
 
 
 def numbers(logits):
@@ -111,14 +113,21 @@ def polynomial(z, y, scale=1):
     return sum(d**3 / 4 - 3 * d / 4 + mpf(1) / 2 for d in cut)
 
 
-def beta_bernoulli(z, y, weight=0.5, theta=0.5, scale=1):
+def beta_bernoulli(z, y, prior_weight=0.5, theta=0.5, scale=1):
     chances = sigmoids([scale * d for d in deltas(z, y)])
-    return -sum(log(weight * theta + (1 - weight) * s) for s in chances)
+    return -sum(log(prior_weight * theta + (1 - prior_weight) * s) for s in chances)
+
+
+@functools.cache
+def largest_normal(count):
+    """The mean of the largest of so many standard normals."""
+    return quad(lambda x: x * count * npdf(x) * ncdf(x) ** (count - 1), linspace(-14, 14, 29))
 
 
 def exact(z, y):
     """The integral over the label's noise, by a trapezoidal sum that is good to 25 digits."""
-    step, gaps = mpf("0.4"), deltas(z, y)
+    sigma = largest_normal(len(z)) * len(z) / (len(z) - 1)
+    step, gaps = mpf("0.4"), [x / sigma for x in deltas(z, y)]
     low, high = 0, 2 * sum(abs(float(x)) for x in gaps)
     for _ in range(60):  # the mode: where the noise is as far out as the competitors ahead, summed
         centre = (low + high) / 2

@@ -86,12 +86,16 @@ class Batch:
         """Losses and their gradients, all but the published algorithm."""
         run = partial(gradients, self.scores, self.labels)
         return {
-            OWN: partial(run, exact_loss),
-            f"{OWN}, sigma (B, 1)": partial(run, exact_loss, self.sigma[:, :1]),
-            f"{OWN}, sigma (1, C)": partial(run, exact_loss, self.sigma[:1]),
-            f"{OWN}, margin, normalize": partial(run, partial(exact_loss, **OPTIONS)),
+            OWN: partial(run, partial(exact_loss, sigma=1.0)),
+            f"{OWN}, sigma (B, 1)": partial(run, _with_sigma, self.sigma[:, :1]),
+            f"{OWN}, sigma (1, C)": partial(run, _with_sigma, self.sigma[:1]),
+            f"{OWN}, margin, normalize": partial(run, partial(exact_loss, sigma=1.0, **OPTIONS)),
             CROSS_ENTROPY: partial(run, cross_entropy),
         }
+
+
+def _with_sigma(scores: Any, labels: Any, sigma: Any) -> Any:
+    return exact_loss(scores, labels, sigma=sigma)
 
 
 def gradients(scores: Any, labels: Any, loss: Callable[..., Any], *more: Any) -> list[Any]:

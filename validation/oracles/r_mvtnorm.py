@@ -54,6 +54,32 @@ cat(sprintf("%.17g", c(score$logLik, score$lower, score$upper, score$mean, by_ro
 """
 
 
+# Rows of a batch are columns here.
+BATCH_SCRIPT = """
+args <- commandArgs(trailingOnly = TRUE)
+d <- as.numeric(args[2]); rows <- as.numeric(args[3]); points <- as.numeric(args[4])
+reps <- as.numeric(args[5])
+triangle <- d * (d + 1) / 2
+data <- readBin(args[1], "double", n = rows * (d + triangle) + (d - 1) * points)
+suppressPackageStartupMessages(library(mvtnorm))
+m <- matrix(data[1:(rows * d)], d, rows)
+L <- matrix(data[rows * d + 1:(rows * triangle)], triangle, rows)
+w <- matrix(tail(data, (d - 1) * points), d - 1, points, byrow = TRUE)
+chol <- ltMatrices(L, diag = TRUE, byrow = TRUE)
+lower <- matrix(-Inf, d, rows); zero <- matrix(0, d, rows)
+value <- score <- Inf
+for (i in seq_len(reps)) {
+  start <- Sys.time()
+  log_prob <- lpmvnorm(lower, m, mean = zero, chol = chol, w = w, M = points, logLik = FALSE)
+  value <- min(value, as.numeric(difftime(Sys.time(), start, units = "secs")))
+  start <- Sys.time()
+  slpmvnorm(lower, m, mean = zero, chol = chol, w = w, M = points)
+  score <- min(score, as.numeric(difftime(Sys.time(), start, units = "secs")))
+}
+cat(sprintf("%.17g", c(value, score, log_prob)))
+"""
+
+
 class Estimate(NamedTuple):
     """What pmvnorm returned, its own error estimate, and its seconds inside R."""
 
@@ -70,6 +96,14 @@ class Score(NamedTuple):
     upper: FloatArray
     mean: FloatArray
     factor: FloatArray
+
+
+class Batch(NamedTuple):
+    """What lpmvnorm returned, (B,), its seconds inside R, and those of slpmvnorm."""
+
+    log_prob: FloatArray
+    value_seconds: float
+    score_seconds: float
 
 
 @functools.cache
@@ -155,6 +189,33 @@ def slpmvnorm(
     in_lower, in_upper, in_mean = found[1 : 1 + 3 * d].reshape(3, d)
     in_factor = found[1 + 3 * d :].reshape(d, d)
     return Score(float(found[0]), in_lower, in_upper, in_mean, in_factor)
+
+
+def lpmvnorm(m: FloatArray, factor: FloatArray, points: int, seed: int = 1) -> Batch:
+    """log Pr(L y <= m) of a batch, and the time of it and of its derivatives in m and L.
+
+    mvtnorm from 1.2 on, with the same scrambled Sobol' points for all rows. For d > 1.
+
+    Parameters
+    ----------
+    m : (B, d)
+    factor : (B, d, d)
+        Lower triangular L.
+    points : int
+        A power of two.
+    seed : int
+        Of the scrambling.
+
+    Returns
+    -------
+    Batch
+    """
+    rows, d = m.shape
+    triangle = factor[:, *np.tril_indices(d)]
+    w = Sobol(d - 1, rng=seed).random(points).T
+    data = np.concatenate([m.ravel(), triangle.ravel(), w.ravel()])
+    value, score, *log_prob = _run(BATCH_SCRIPT, data, [d, rows, points, 2])
+    return Batch(np.array(log_prob), value, score)
 
 
 def _run(script: str, data: FloatArray, settings: list[float]) -> list[float]:

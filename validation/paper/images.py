@@ -222,7 +222,7 @@ def _plain(runs: Mapping[str, list[dict[str, Any]]]) -> str:
     )
     return (
         f" EXACT's first version has {without} without clipping and {clipped} with it. Chance is "
-        "10 %: where sigma runs away to many times the scores, gradients vanish."
+        "10 %: where sigma grows to many times the scores, gradients vanish."
     )
 
 

@@ -115,7 +115,7 @@ def errors(samples: int, trials: int, rows: int = 8) -> dict[str, list[float]]:
 
 def _loss(scores: Any, labels: Any, **options: Any) -> tuple[Any, Any]:
     scores.grad = None
-    loss = exact_loss(scores, labels, reduction="none", **options)
+    loss = exact_loss(scores, labels, sigma=1.0, reduction="none", **options)
     loss.sum().backward()
     return -loss.detach().numpy(), -scores.grad.numpy()
 

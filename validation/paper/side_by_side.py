@@ -250,7 +250,7 @@ class _Exact(_Loss):
         return exact_loss(
             scores.flatten(0, 1),
             labels.flatten(),
-            self.module.current_sigma,
+            sigma=self.module.deviation(scores.shape[2]),
             objective=self.module.options["objective"],
         )
 

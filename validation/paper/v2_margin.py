@@ -66,7 +66,7 @@ def landscape(sigma: float, margin: float | None) -> dict[str, Any]:
     scores = torch.from_numpy(np.stack([np.zeros_like(f), f], axis=1))
     labels = torch.tensor(toy.LABELS).repeat(len(_GRID))
     options: dict[str, Any] = {"objective": "error", "margin": margin, "reduction": "none"}
-    values = exact_loss(scores, labels, sigma, **options).numpy().reshape(-1, 3).mean(axis=1)
+    values = exact_loss(scores, labels, sigma=sigma, **options).numpy().reshape(-1, 3).mean(axis=1)
     apart = np.minimum([_GRID + 0.25, _GRID, 0.25 - _GRID], math.inf if margin is None else margin)
     truth = ndtr(-apart / (2**0.5 * sigma)).mean(axis=0)
     best = _GRID[values <= values.min() + 1e-13]

@@ -74,7 +74,7 @@ class NoisyLoss(nn.Module):
         logs = self.objective == "-log P"
         if self.noise == "normal":
             kind = "nll" if logs else "error"
-            values = exact_loss(scores, labels, sigma, objective=kind, reduction="none")
+            values = exact_loss(scores, labels, sigma=sigma, objective=kind, reduction="none")
         else:
             function = losses.ce if logs else losses.expectation
             values = function(scores / (sigma * math.sqrt(6.0) / math.pi), labels)

@@ -148,7 +148,7 @@ def tuned_of(
     epoch_steps: int,
 ) -> dict[str, Any]:
     """Cross-entropy and EXACT, each tuned by as many trials, then trained with several seeds."""
-    from exact_torch.train.config import with_settings
+    from exact_torch.train import with_settings
     from exact_torch.train.search import settings_of
     from validation.reports.criticism.noisy_training import train
     from validation.reports.criticism.paired import error_of_examples

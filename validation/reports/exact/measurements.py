@@ -34,7 +34,7 @@ def cost_of(classes: int, samples: int, rounds: int) -> dict[str, dict[str, floa
     batch = Batch(ROWS, classes, trained=True)
     run = partial(gradients, batch.scores, batch.labels)
     calls: dict[str, tuple[Callable[[], Any], int]] = {
-        "exact_loss": (partial(run, exact_loss), ROWS),
+        "exact_loss": (partial(run, partial(exact_loss, sigma=1.0)), ROWS),
         "cross-entropy": (partial(run, cross_entropy), ROWS),
         "published": (partial(Published(classes, samples, batch.m.dtype), batch.m[:1]), 1),
     }
@@ -70,7 +70,7 @@ def log_prob_and_gradient(m: FloatArray) -> tuple[float, FloatArray]:
     from exact_torch import exact_loss
 
     scores = torch.from_numpy(np.concatenate([[0.0], -m])[None]).requires_grad_()
-    loss = exact_loss(scores, torch.tensor([0]))
+    loss = exact_loss(scores, torch.tensor([0]), sigma=1.0)
     loss.backward()
     assert scores.grad is not None
     return -loss.item(), scores.grad[0, 1:].numpy()
@@ -139,7 +139,7 @@ def digits_of(classes: int, prob: float) -> dict[str, float]:
     out = {"log_prob": value}
     for name, dtype in (("double", torch.float64), ("single", torch.float32)):
         scores = torch.tensor(np.concatenate([[0.0], -m])[None], dtype=dtype, requires_grad=True)
-        loss = exact_loss(scores, torch.tensor([0]))
+        loss = exact_loss(scores, torch.tensor([0]), sigma=1.0)
         loss.backward()
         assert scores.grad is not None
         miss = scores.grad[0, 1:].double().numpy() - slopes
