@@ -16,19 +16,16 @@ if importlib.util.find_spec("torch") is None:
     raise ModuleNotFoundError("exact_torch needs PyTorch: pip install 'mvnorth[torch]'")
 
 from exact_torch import losses, metrics
-from exact_torch.exact import (
-    ExactLoss,
-    argmax_probs,
-    exact_loss,
-    expected_accuracy,
-    expected_topk_accuracy,
-)
+from exact_torch.equivalent_sigma import equivalent_sigma
+from exact_torch.exact import argmax_probs, exact_loss, expected_accuracy, expected_topk_accuracy
+from exact_torch.exact_module import ExactLoss
 from exact_torch.grad_norm import GradientNormalizer
-from exact_torch.heads import GaussianHead, GaussianScores
+from exact_torch.heads import CorrelatedScores, GaussianHead, GaussianScores
 from exact_torch.normal import mvn_logcdf, orthant_logprob
 from exact_torch.schedules import MarginSchedule, SigmaSchedule
 
 __all__ = [
+    "CorrelatedScores",
     "ExactLoss",
     "GaussianHead",
     "GaussianScores",
@@ -36,6 +33,7 @@ __all__ = [
     "MarginSchedule",
     "SigmaSchedule",
     "argmax_probs",
+    "equivalent_sigma",
     "exact_loss",
     "expected_accuracy",
     "expected_topk_accuracy",
@@ -46,7 +44,7 @@ __all__ = [
 ]
 
 # What only training needs is imported when it is first used.
-_LATER = ("data", "models", "optim", "recipes", "train")
+_LATER = ("data", "models", "optim", "recipes", "sklearn", "train")
 
 
 def __getattr__(name: str) -> Any:

@@ -25,6 +25,40 @@ def scores_only(scores: Tensor) -> None:
         raise TypeError(f"scores must be floating point, got {scores.dtype}")
 
 
+def scores_of_any_shape(scores: Tensor) -> None:
+    """Raise unless scores are (C,), (B, C) or (B, C, d1, ...), of real numbers."""
+    _is_tensor("scores", scores)
+    if scores.ndim == 0 or scores.shape[min(1, scores.ndim - 1)] < 2:
+        raise ValueError(
+            f"scores must be (B, C), (B, C, d1, ...) or (C,) with C >= 2, got {tuple(scores.shape)}"
+        )
+    if not scores.is_floating_point():
+        raise TypeError(f"scores must be floating point, got {scores.dtype}")
+
+
+def labels_of_shape(
+    labels: Tensor, scores: Tensor, shape: torch.Size, classes: int, ignore_index: int
+) -> None:
+    """Raise unless labels are class numbers of this shape, or ``ignore_index``."""
+    _is_tensor("labels", labels)
+    if labels.shape != shape:
+        raise ValueError(
+            f"labels must be {tuple(shape)}, class numbers, or {tuple(scores.shape)}, class "
+            f"probabilities, got {tuple(labels.shape)}"
+        )
+    _class_numbers(labels, scores, classes, ignore_index)
+
+
+def target_probabilities(targets: Tensor, scores: Tensor, ignore_index: int) -> None:
+    """Raise unless class probabilities are where scores are, and none is to be ignored."""
+    if targets.device != scores.device:
+        raise ValueError(f"labels are on {targets.device}, scores on {scores.device}")
+    if ignore_index >= 0:
+        raise ValueError(
+            f"ignore_index is for class numbers, labels are probabilities: got {ignore_index}"
+        )
+
+
 def someone_wins(scores: Tensor) -> None:
     """Raise if the largest score of a row is infinite or NaN, where it can be looked at."""
     if _visible(scores) and not (scores.amax(1).abs() < torch.inf).all():
@@ -46,13 +80,17 @@ def scores_and_labels(scores: Tensor, labels: Tensor, ignore_index: int | None =
             f"labels must be ({scores.shape[0]},), one class number a row of scores, "
             f"got {tuple(labels.shape)}"
         )
+    _class_numbers(labels, scores, scores.shape[1], ignore_index)
+
+
+def _class_numbers(labels: Tensor, scores: Tensor, classes: int, ignore_index: int | None) -> None:
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise TypeError(f"labels must be whole numbers (torch.int64), got {labels.dtype}")
     if labels.device != scores.device:
         raise ValueError(f"labels are on {labels.device}, scores on {scores.device}")
     if _visible(labels):
         # Small integers would be compared with an ignore_index that is not one of theirs, wrapped.
-        label_values(labels.long(), scores.shape[1], ignore_index)
+        label_values(labels.reshape(-1).long(), classes, ignore_index)
 
 
 def _visible(values: Tensor) -> bool:
@@ -126,6 +164,29 @@ def deviations_of(sigma: float | Tensor, scores: Tensor) -> Tensor:
     return converted
 
 
+def loadings_of(loadings: Tensor, scores: Tensor, examples: torch.Size) -> Tensor:
+    """Return loadings as (1 or N, C, r) for scores (N, C); raise for other shapes.
+
+    ``examples`` is the shape in which the N examples were given.
+    """
+    _is_tensor("loadings", loadings)
+    classes = scores.shape[1]
+    if loadings.is_complex() or not loadings.is_floating_point():
+        raise TypeError(f"loadings must be floating point, got {loadings.dtype}")
+    if loadings.device != scores.device:
+        raise ValueError(f"loadings are on {loadings.device}, scores on {scores.device}")
+    shape, wanted = tuple(loadings.shape), tuple(examples)
+    matrix = loadings.ndim >= 2 and shape[-2] == classes and 1 <= shape[-1] <= 3
+    if not matrix or shape[:-2] not in ((), (1,), wanted):
+        raise ValueError(
+            f"loadings must be (C, r) or {(*wanted, 'C', 'r')} with C = {classes} and r = 1, 2 or "
+            f"3, got {shape}".replace("'", "")
+        )
+    if _visible(loadings) and not loadings.isfinite().all():
+        raise ValueError("loadings must be finite")
+    return loadings.reshape(-1, *shape[-2:]).to(scores.dtype)
+
+
 def _smallest(dtype: torch.dtype) -> float:
     """Return the smallest positive number of a dtype."""
     return torch.finfo(dtype).tiny * torch.finfo(dtype).eps
@@ -139,7 +200,7 @@ def _beyond(name: str, value: float, dtype: torch.dtype) -> ValueError:
 
 
 def class_weights(weight: Tensor | None, scores: Tensor) -> None:
-    """Raise unless there is one weight >= 0 a class, or none."""
+    """Raise unless there is one weight >= 0 a class, or none; scores are (N, C)."""
     if weight is None:
         return
     _is_tensor("weight", weight)

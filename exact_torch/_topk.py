@@ -1,4 +1,11 @@
-"""The probability that the label's score is among the k largest: by a kernel, or in plain torch."""
+"""The probability that the label's score is among the k largest: by a kernel, or in plain torch.
+
+Both integrate over a fixed range of the label's score, with an absolute accuracy.  For rows whose
+label is far behind, where that would leave no gradient, ``_in_the_tail`` integrates logarithms
+around the largest value of the integrand; on the CPU, and for first derivatives.
+"""
+
+import math
 
 import numpy as np
 import torch
@@ -8,6 +15,8 @@ from mvnorth import _interface
 
 _REACH, _NODES = 9.0, 288
 _TINY = 2.0**-100  # a probability that counts as nothing: results have an absolute accuracy
+_TAIL, _TAIL_NODES = 1e-9, 96  # below this the kernel's result has fewer than three digits to spare
+_LARGEST = 2**22  # numbers in a tensor (rows, nodes, C)
 
 
 def by_kernel(a: Tensor, b: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -22,7 +31,61 @@ def by_kernel(a: Tensor, b: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
     log_prob, found_a, found_b = (
         torch.from_numpy(x).to(a.dtype) for x in (np.log(prob), in_a, in_b)
     )
+    if k < classes:
+        tail = torch.from_numpy(prob < _TAIL).nonzero()[:, 0]
+        for some in tail.split(max(1, _LARGEST // (_TAIL_NODES * classes))) if len(tail) else ():
+            wide = a[some].double(), b.expand(a.shape)[some].double()
+            for whole, part in zip(
+                (log_prob, found_a, found_b), _in_the_tail(*wide, k), strict=True
+            ):
+                whole[some] = part.to(a.dtype)
     return log_prob, found_a, found_b
+
+
+def _in_the_tail(a: Tensor, b: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
+    """log P (R,) and its derivatives in a and b (R, C), by sums of logarithms."""
+    a = a.clamp(min=-1e8)  # beyond, differences of squares lose their digits
+    low = torch.zeros_like(a[:, :1])
+    high = 3.0 + (-a / b).amax(1, keepdim=True).clamp(min=0.0)  # there nearly all are below
+    share = torch.linspace(0.0, 1.0, 65, dtype=a.dtype)
+    for _ in range(8):  # narrow the range around the largest value, by 32 each time
+        z = low + (high - low) * share
+        best = _log_integrand(a, b, z, k).argmax(1, keepdim=True)
+        step = (high - low) / 64.0
+        centre = z.gather(1, best)
+        low, high = (centre - step).clamp(min=0.0), centre + step
+        if bool((step < 1e-3 / a.shape[1] ** 0.5).all()):
+            break
+    # The integrand's width from its curvature: at most that of the label's own density, 1.
+    h = 0.1 / (1.0 + (b * b).sum(1, keepdim=True)).sqrt()
+    around = _log_integrand(a, b, torch.cat([centre - h, centre, centre + h], 1), k)
+    curvature = (2.0 * around[:, 1:2] - around[:, :1] - around[:, 2:]) / h**2
+    width = curvature.clamp(min=1.0, max=1e6).rsqrt()
+    z = centre + width * torch.linspace(-12.0, 12.0, _TAIL_NODES + 1, dtype=a.dtype)
+    step = 24.0 * width[:, 0] / _TAIL_NODES
+
+    def log_prob(a: Tensor, b: Tensor) -> Tensor:
+        return torch.logsumexp(_log_integrand(a, b, z, k), 1) + torch.log(step)
+
+    value, pull = torch.func.vjp(log_prob, a, b)
+    return value, *pull(torch.ones_like(value))
+
+
+def _log_integrand(a: Tensor, b: Tensor, z: Tensor, k: int) -> Tensor:
+    """The logarithm of the label's density times Pr(at most k - 1 exceed it), (R, nodes)."""
+    # At infinity there is no derivative, and from 40 on nothing changes.
+    x = (a[:, None, :] + b[:, None, :] * z[..., None]).clamp(-1e100, 40.0)
+    stays, exceeds = torch.special.log_ndtr(x), torch.special.log_ndtr(-x)
+    nothing = torch.full_like(z, -1e300)  # as a logarithm; minus infinity would have no derivative
+    counts = [torch.zeros_like(z)] + [nothing] * (k - 1)
+    for stay, exceed in zip(stays.unbind(-1), exceeds.unbind(-1), strict=True):
+        before = [nothing, *counts[:-1]]
+        counts = [
+            torch.logaddexp(now + stay, less + exceed)
+            for now, less in zip(counts, before, strict=True)
+        ]
+    total = torch.logsumexp(torch.stack(counts), 0)
+    return total - 0.5 * z * z - 0.5 * math.log(2.0 * math.pi)
 
 
 def _log_prob(a: Tensor, b: Tensor, k: int) -> Tensor:

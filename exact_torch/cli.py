@@ -1,4 +1,4 @@
-"""The command line: argument parsing and printing only."""
+"""The command line: what its commands call and print."""
 
 import argparse
 import dataclasses
@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import mvnorth
+from exact_torch import _cli_arguments
 
 __all__ = ["main"]
 
@@ -22,11 +22,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0 if all went well, 1 if a run failed, 2 if what was asked for makes no sense, 130 if it was
     interrupted.
     """
-    options = _parser().parse_args(arguments)
+    options = _cli_arguments.parser().parse_args(arguments)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = partial(_show_warning, warnings.showwarning)
-            return options.run(options) or 0
+            _COMMANDS[options.command](options)
+            return 0
     except KeyboardInterrupt:
         print("exact-torch: interrupted; re-run the same command to resume", file=sys.stderr)
         return 130
@@ -47,102 +48,11 @@ def _show_warning(show: Callable[..., None], message: Warning | str, *details: A
         show(message, *details)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="exact-torch", description="Train classifiers with EXACT and other losses"
-    )
-    parser.add_argument("--version", action="version", version=f"exact-torch {mvnorth.__version__}")
-    parser.add_argument("--debug", action="store_true", help="show where an error comes from")
-    commands = parser.add_subparsers(dest="command", required=True)
-
-    train = commands.add_parser("train", help="train a recipe, or go on with it")
-    what = train.add_mutually_exclusive_group(required=True)
-    what.add_argument("recipe", nargs="?", help="a name (see 'recipes'), or a .py file")
-    what.add_argument(
-        "--config", type=_config, metavar="JSON", help="a config in place of a recipe"
-    )
-    train.add_argument("--seed", type=int, help="the seed, or the first one")
-    train.add_argument("--seeds", type=_count, metavar="N", help="train with N seeds, one by one")
-    train.add_argument("--no-test", action="store_true", help="leave the test set alone")
-    train.add_argument("--quiet", action="store_true", help="print nothing but errors")
-    _common(train)
-    train.set_defaults(run=_train)
-
-    search = commands.add_parser("search", help="random search over the recipe's grid")
-    search.add_argument("recipe", help="a name, or a .py file, with a grid")
-    search.add_argument("--trials", type=_count, default=20, metavar="N")
-    search.add_argument("--jobs", type=_count, default=1, metavar="N", help="processes at a time")
-    search.add_argument("--seed", type=int, default=0, help="of the draws from the grid")
-    search.add_argument(
-        "--seeds", type=_count, default=0, metavar="N", help="then train the best with N seeds"
-    )
-    _common(search)
-    search.set_defaults(run=_search)
-
-    compare = commands.add_parser("compare", help="mean and deviation over seeds, and a picture")
-    compare.add_argument("runs", nargs="+", help="folders of runs, or above them")
-    compare.add_argument(
-        "--picture", metavar="PNG", default="compare.png", help="accuracies against epochs"
-    )
-    compare.add_argument("--json", action="store_true", help="numbers for a program, no picture")
-    compare.set_defaults(run=_compare)
-
-    predict = commands.add_parser("predict", help="classes of images, arrays or a table's rows")
-    predict.add_argument("trained", metavar="RUN", help="the folder of a finished run")
-    predict.add_argument("inputs", nargs="+", help="images, folders of them, .npy or .csv files")
-    predict.add_argument("--json", action="store_true", help="a line of JSON for each input")
-    predict.set_defaults(run=_predict)
-
-    export = commands.add_parser("export", help="the plain network for other programs")
-    export.add_argument("trained", metavar="RUN", help="the folder of a finished run")
-    export.add_argument("file", help="what to write")
-    export.add_argument(
-        "--format", choices=("torch.export", "torchscript", "onnx"), default="torch.export"
-    )
-    export.set_defaults(run=_export)
-
-    recipes = commands.add_parser("recipes", help="list recipes, or the runs of one")
-    recipes.add_argument("recipe", nargs="?")
-    recipes.set_defaults(run=_recipes)
-    return parser
-
-
-def _common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", metavar="DIR", help="folder of the run; runs/... by default")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting"
-    )
-    parser.add_argument("--data-dir", metavar="DIR", help="where data sets are, or are put")
-    parser.add_argument("--threads", type=_threads, metavar="N", help="of torch in this process")
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
-    return int(text)
-
-
-def _threads(text: str) -> int:
-    """A number of threads that OpenMP can start; with far too many the process crashes."""
-    most = max(64, os.cpu_count() or 1)
-    count = _count(text)
-    if count > most:
-        raise argparse.ArgumentTypeError(f"must be at most {most} on this machine, got {text!r}")
-    return count
-
-
 def _set_threads(options: argparse.Namespace) -> None:
     import torch
 
     if options.threads:
         torch.set_num_threads(options.threads)
-
-
-def _config(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise argparse.ArgumentTypeError(f"must be JSON: {error}") from error
 
 
 def _train(options: argparse.Namespace) -> None:
@@ -173,9 +83,19 @@ def _train(options: argparse.Namespace) -> None:
                 options.data_dir,
                 test=not options.no_test,
                 quiet=options.quiet,
+                extend=options.extend,
+                callbacks=_callbacks(options, folder),
             )
             if speaks:
                 print(_told(summary), flush=True)
+
+
+def _callbacks(options: argparse.Namespace, folder: Path) -> list[Any]:
+    from exact_torch import _imports
+    from exact_torch.train import TensorBoard
+
+    found = [_imports.load_callable("callback", path) for path in options.callback]
+    return [*found, TensorBoard(folder / "tensorboard")] if options.tensorboard else found
 
 
 def _told(summary: dict[str, Any]) -> str:
@@ -212,7 +132,7 @@ def _search(options: argparse.Namespace) -> None:
         config = with_settings(config, options.set)
         best, trials = search(
             config,
-            recipe.search.get(variant, {}),
+            _cli_arguments.grid_of(options.grid) or recipe.search[variant],
             folder,
             trials=options.trials,
             jobs=options.jobs,
@@ -245,6 +165,9 @@ def _compare(options: argparse.Namespace) -> None:
         print(json.dumps(rows, indent=2))
         return
     print(compare.table(groups))
+    if found := compare.differences(groups, options.baseline):
+        print()
+        print(compare.difference_table(found))
     picture = Path(options.picture)
     with hold_run_of(picture, FILES):
         curves.comparison({each.name: each.metrics for each in groups}, picture)
@@ -289,3 +212,13 @@ def _recipes(options: argparse.Namespace) -> None:
     for variant, config in recipe.runs.items():
         told = f"{config.model} on {config.data} with {config.loss}, {config.epochs} epochs"
         print(f"{'/'.join(filter(None, (recipe.name, variant))):44}{told}")
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "train": _train,
+    "search": _search,
+    "compare": _compare,
+    "predict": _predict,
+    "export": _export,
+    "recipes": _recipes,
+}

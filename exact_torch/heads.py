@@ -2,8 +2,15 @@
 
 The first version of the paper predicts sigma from the features, beside the means, and lets it be
 trained; the later version takes it from a schedule.  How the first keeps it above 0 and where it
-starts are not published.  Here it is sigma_min + softplus(w x + b), with w = 0 at first and b such
-that training starts at one sigma for all examples, whatever the scale of the features.
+starts are not published.  Here a predicted sigma is
+
+    sigma_min + (sigma_max - sigma_min) sigmoid(w x/sqrt(F) + b),    F features,
+
+with w = 0 at first and b such that training starts at one sigma for all examples.  Two things make
+it train.  The division by sqrt(F): a step of size eta moves w x by eta |x|**2, F times as much as
+b, and without the division sigma grows by orders of magnitude within a few steps.  And the upper
+limit: a large sigma makes all classes equally probable, which is better than being wrong, and
+leaves the means a gradient of 1/sigma, so that nothing brings it down again.
 """
 
 import math
@@ -14,10 +21,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from exact_torch import _arguments
+from exact_torch.equivalent_sigma import equivalent_sigma
 from exact_torch.schedules import SigmaSchedule
 from mvnorth._interface import whole_number
 
-__all__ = ["GaussianHead", "GaussianScores"]
+__all__ = ["CorrelatedScores", "GaussianHead", "GaussianScores"]
 
 
 class GaussianScores(NamedTuple):
@@ -35,7 +43,7 @@ class GaussianScores(NamedTuple):
     >>> import torch
     >>> from exact_torch import GaussianScores, exact_loss
     >>> scores = GaussianScores(torch.zeros(2, 4), 0.5)
-    >>> print(exact_loss(scores.mean, torch.tensor([0, 3]), scores.sigma))  # log 4
+    >>> print(exact_loss(scores, torch.tensor([0, 3])))  # log 4
     tensor(1.3863)
     """
 
@@ -43,14 +51,41 @@ class GaussianScores(NamedTuple):
     sigma: Tensor | float
 
 
+class CorrelatedScores(NamedTuple):
+    """Normal scores with independent noise and noise that classes share.
+
+    Attributes
+    ----------
+    mean : Tensor (..., C)
+        The scores that predictions are made from.
+    sigma : Tensor or float
+        Standard deviation of the independent noise, as of ``GaussianScores``.
+    loadings : Tensor (C, r) or (..., C, r)
+        V of the shared noise V z, see ``exact_loss``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from exact_torch import CorrelatedScores, exact_loss
+    >>> loadings = torch.tensor([[1.0], [1.0], [-1.0]])
+    >>> scores = CorrelatedScores(torch.zeros(1, 3), 1.0, loadings)
+    >>> print(torch.exp(-exact_loss(scores, torch.tensor([2]))))
+    tensor(0.4068)
+    """
+
+    mean: Tensor
+    sigma: Tensor | float
+    loadings: Tensor
+
+
 class GaussianHead(nn.Module):
     """A linear layer whose scores have a standard deviation, in place of the last ``nn.Linear``.
 
-    In training it returns ``GaussianScores``: with ``mean, sigma = head(x)`` the loss is
-    ``exact_loss(mean, labels, sigma)``.  In eval mode it returns the means alone, ``(..., C)``, as
-    the layer it replaced: predictions do not depend on sigma.  ``gaussian`` returns both in either
-    mode, for the loss on a validation set.  ``weight`` and ``bias`` have the names and shapes of
-    those of ``nn.Linear``.
+    In training it returns ``GaussianScores``, which ``exact_loss`` and ``ExactLoss`` take in place
+    of scores: ``exact_loss(head(x), labels)``.  In eval mode it returns the means alone,
+    ``(..., C)``, as the layer it replaced: predictions do not depend on sigma.  ``gaussian``
+    returns both in either mode, for the loss on a validation set.  ``weight`` and ``bias`` have the
+    names and shapes of those of ``nn.Linear``.
 
     Parameters
     ----------
@@ -63,11 +98,17 @@ class GaussianHead(nn.Module):
         Where sigma comes from: a second, trained output of the features; ``schedule``, moved by
         ``set_progress``; or ``initial`` for ever.
     initial : float, optional
-        Sigma at the start of training, 1 unless given; not for "scheduled".
-    sigma_min : float, optional
-        What a predicted sigma stays above, 0.001 unless given; only for "predicted".
+        Sigma at the start of training, ``equivalent_sigma(num_classes)`` unless given, with which
+        training starts as with cross-entropy; not for "scheduled".
+    sigma_min, sigma_max : float, optional
+        Limits of a predicted sigma, 0.001 and 4 times ``initial`` unless given; only for
+        "predicted".
     schedule : SigmaSchedule or str, optional
         A schedule or the name of a published one; for "scheduled", and needed there.
+    loadings : int
+        Columns r of noise that classes share, 0 to 3. With r > 0 loadings (..., C, r) are
+        predicted, and ``CorrelatedScores`` are returned. They start at random, a tenth of
+        ``initial``: without any there is no gradient that would make some.
     bias : bool
         Whether the means have a bias.  A predicted sigma always has one.
     device, dtype : optional
@@ -97,7 +138,9 @@ class GaussianHead(nn.Module):
         *,
         initial: float | None = None,
         sigma_min: float | None = None,
+        sigma_max: float | None = None,
         schedule: SigmaSchedule | str | None = None,
+        loadings: int = 0,
         bias: bool = True,
         device: Any = None,
         dtype: Any = None,
@@ -105,11 +148,15 @@ class GaussianHead(nn.Module):
         super().__init__()
         self.in_features = whole_number("in_features", in_features, at_least=1)
         self.num_classes = whole_number("num_classes", num_classes, at_least=1)
+        self.loadings = _arguments.whole_number("loadings", loadings, at_least=0, at_most=3)
         self.sigma = _arguments.choice("sigma", sigma, ("predicted", "scheduled", "fixed"))
         _only_for("initial", initial, self.sigma, ("predicted", "fixed"))
         _only_for("sigma_min", sigma_min, self.sigma, ("predicted",))
+        _only_for("sigma_max", sigma_max, self.sigma, ("predicted",))
         _only_for("schedule", schedule, self.sigma, ("scheduled",))
-        self.initial = _arguments.number("initial", 1.0 if initial is None else initial, above=0)
+        if initial is None:
+            initial = equivalent_sigma(max(self.num_classes, 2))
+        self.initial = _arguments.number("initial", initial, above=0)
 
         dtype = torch.get_default_dtype() if dtype is None else dtype
         largest = torch.finfo(dtype).max
@@ -119,14 +166,21 @@ class GaussianHead(nn.Module):
             self.bias = nn.Parameter(torch.empty(self.num_classes, **place))
         else:
             self.register_parameter("bias", None)
+        if self.loadings:
+            size = self.num_classes * self.loadings
+            self.loading_weight = nn.Parameter(torch.empty(size, self.in_features, **place))
+            self.loading_bias = nn.Parameter(torch.empty(size, **place))
         if self.sigma == "predicted":
             self.sigma_min = _arguments.number(
                 "sigma_min", 1e-3 if sigma_min is None else sigma_min, above=0
             )
-            _arguments.number("initial", self.initial, most=largest)
-            if self.initial <= self.sigma_min:
+            self.sigma_max = _arguments.number(
+                "sigma_max", 4.0 * self.initial if sigma_max is None else sigma_max, most=largest
+            )
+            if not self.sigma_min < self.initial < self.sigma_max:
                 raise ValueError(
-                    f"initial must be above sigma_min={self.sigma_min:g}, got {self.initial:g}"
+                    f"initial must be above sigma_min={self.sigma_min:g} and below "
+                    f"sigma_max={self.sigma_max:g}, got {self.initial:g}"
                 )
             self.sigma_weight = nn.Parameter(torch.empty(1, self.in_features, **place))
             self.sigma_bias = nn.Parameter(torch.empty(1, **place))
@@ -144,9 +198,13 @@ class GaussianHead(nn.Module):
         nn.init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
             nn.init.uniform_(self.bias, -bound, bound)
+        if self.loadings:
+            nn.init.zeros_(self.loading_weight)
+            nn.init.normal_(self.loading_bias, std=0.1 * self.initial)
         if self.sigma == "predicted":
             nn.init.zeros_(self.sigma_weight)
-            nn.init.constant_(self.sigma_bias, _inverse_softplus(self.initial - self.sigma_min))
+            below, above = self.initial - self.sigma_min, self.sigma_max - self.initial
+            nn.init.constant_(self.sigma_bias, math.log(below / above))
         elif self.sigma == "scheduled":
             self.set_progress(0.0)
 
@@ -168,22 +226,28 @@ class GaussianHead(nn.Module):
             raise ValueError(f'set_progress needs sigma="scheduled", this head has "{self.sigma}"')
         self.scheduled_sigma.fill_(self.schedule(progress))
 
-    def forward(self, x: Tensor) -> GaussianScores | Tensor:
+    def forward(self, x: Tensor) -> GaussianScores | CorrelatedScores | Tensor:
         """Scores with sigma in training, scores alone in eval mode; x is (..., in_features)."""
         return self.gaussian(x) if self.training else self._mean(x)
 
-    def gaussian(self, x: Tensor) -> GaussianScores:
-        """Scores with sigma in either mode; x is (..., in_features)."""
-        mean = self._mean(x)
+    def gaussian(self, x: Tensor) -> GaussianScores | CorrelatedScores:
+        """Scores with sigma, and loadings if any, in either mode; x is (..., in_features)."""
+        mean, sigma = self._mean(x), self._sigma(x)
+        if not self.loadings:
+            return GaussianScores(mean, sigma)
+        raw = F.linear(x, self.loading_weight / math.sqrt(self.in_features), self.loading_bias)
+        return CorrelatedScores(mean, sigma, raw.unflatten(-1, (self.num_classes, self.loadings)))
+
+    def _sigma(self, x: Tensor) -> Tensor | float:
         if self.sigma == "fixed":
-            return GaussianScores(mean, self.initial)
+            return self.initial
         if self.sigma == "scheduled":
             # A copy: the buffer moves on, and what was returned must not.
-            return GaussianScores(mean, self.scheduled_sigma.clone())
-        raw = F.linear(x, self.sigma_weight, self.sigma_bias)
+            return self.scheduled_sigma.clone()
+        raw = F.linear(x, self.sigma_weight / math.sqrt(self.in_features), self.sigma_bias)
         # Half precision would round away sigma_min, or what lies above it.
-        raw = raw.to(torch.promote_types(raw.dtype, torch.float32))
-        return GaussianScores(mean, self.sigma_min + F.softplus(raw))
+        share = torch.sigmoid(raw.to(torch.promote_types(raw.dtype, torch.float32)))
+        return self.sigma_min + (self.sigma_max - self.sigma_min) * share
 
     def export(self) -> nn.Linear:
         """The means as a plain ``nn.Linear`` with copies of the weights: all that predicting needs.
@@ -211,10 +275,11 @@ class GaussianHead(nn.Module):
 
     def extra_repr(self) -> str:
         names = {
-            "predicted": ("initial", "sigma_min"),
+            "predicted": ("initial", "sigma_min", "sigma_max"),
             "scheduled": ("schedule",),
             "fixed": ("initial",),
         }[self.sigma]
+        names += ("loadings",) if self.loadings else ()
         own = "".join(f", {name}={getattr(self, name)}" for name in names)
         return (
             f"in_features={self.in_features}, num_classes={self.num_classes}, "
@@ -242,8 +307,3 @@ def _schedule(schedule: Any) -> SigmaSchedule:
             f"got {schedule!r}"
         )
     return schedule
-
-
-def _inverse_softplus(y: float) -> float:
-    """x with log(1 + exp(x)) = y > 0, written so that neither end overflows or cancels."""
-    return y + math.log(-math.expm1(-y))

@@ -14,9 +14,11 @@ from torch import Tensor
 
 from exact_torch import _arguments, _checks
 from exact_torch.exact import expected_accuracy
+from exact_torch.running_metric import ExpectedAccuracy
 from mvnorth._interface import whole_number
 
 __all__ = [
+    "ExpectedAccuracy",
     "accuracy",
     "all_logits",
     "average_precision",

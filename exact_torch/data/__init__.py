@@ -11,10 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from exact_torch._arguments import choice, number
+from exact_torch._arguments import choice, number, whole_number
+from exact_torch._imports import is_path
 from exact_torch.data.augment import augmentations, compose
 from exact_torch.data.cifar import load_cifar10, load_cifar100
-from exact_torch.data.dataset import Dataset, MemorySplit, Split
+from exact_torch.data.dataset import Dataset, MemorySplit, Split, fewer
 from exact_torch.data.digits import load_digits
 from exact_torch.data.download import DataError
 from exact_torch.data.files import data_folder
@@ -23,6 +24,7 @@ from exact_torch.data.loader import batches
 from exact_torch.data.mnist import load_fashion_mnist, load_mnist
 from exact_torch.data.svhn import load_svhn
 from exact_torch.data.table import Encoder, Table, encoder_from_json, load_csv, read_csv
+from exact_torch.data.torch_dataset import load_by_path
 from exact_torch.data.uci import load_uci, uci_names
 
 __all__ = [
@@ -77,6 +79,7 @@ def load(
     *,
     validation: float = 0.1,
     download: bool = True,
+    examples: int | None = None,
     **options: Any,
 ) -> Dataset:
     """A data set by its name, from files that are there or are downloaded.
@@ -84,7 +87,8 @@ def load(
     Parameters
     ----------
     name : str
-        One of `names`, such as "digits", "cifar10", "uci/iris".
+        One of `names`, such as "digits", "cifar10", "uci/iris", or the import path of a function
+        that makes torch data sets of your own, "package.module:function", see docs/data.md.
     folder : path, optional
         Where the data sets are; default ``EXACT_TORCH_DATA``, else the user's cache.
     validation : float
@@ -92,6 +96,8 @@ def load(
         the same ones; 0 leaves it empty.
     download : bool
         Whether missing files may be downloaded.
+    examples : int, optional
+        Number of training examples to use, always the same ones; all of them unless given.
     **options
         Of single sets: ``batches`` (cifar10), ``partition`` (uci), ``path``, ``size`` and others
         (folder), ``path``, ``target``, ``test_path`` (csv).
@@ -113,6 +119,14 @@ def load(
     >>> digits.train.inputs(torch.tensor([0, 1])).shape
     torch.Size([2, 1, 8, 8])
     """
+    number("validation", validation, least=0, below=1)
+    if examples is not None:
+        whole_number("examples", examples, at_least=1)
+        return fewer(
+            load(name, folder, validation=validation, download=download, **options), examples
+        )
+    if is_path(name):
+        return load_by_path(name, validation, options)
     family, _, member = name.partition("/") if isinstance(name, str) else (name, "", "")
     if family != "uci" or not member:
         choice("name of a data set", name, names())
@@ -122,5 +136,4 @@ def load(
     if unknown := sorted(set(options) - set(known)):
         listed = ", ".join(known) or "none"
         raise TypeError(f"{name} has no option {', '.join(unknown)}; it has {listed}")
-    number("validation", validation, least=0, below=1)
     return loader(*first, data_folder(folder), validation, download, **options)

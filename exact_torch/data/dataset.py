@@ -1,7 +1,7 @@
 """What a data set is: three splits, the classes, and the training inputs' mean and spread."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -67,6 +67,29 @@ class MemorySplit:
     def inputs(self, indices: Tensor) -> Tensor:
         """The inputs of these examples, in raw units."""
         return self.data[indices]
+
+
+class Subset:
+    """Some examples of a split.
+
+    Parameters
+    ----------
+    split : Split
+        Where they come from.
+    indices : Tensor (N,) of int64
+        Which.
+    """
+
+    def __init__(self, split: Split, indices: Tensor) -> None:
+        self.split, self.indices = split, indices
+        self.labels = split.labels[indices]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def inputs(self, indices: Tensor) -> Tensor:
+        """The inputs of these examples, in raw units."""
+        return self.split.inputs(self.indices[indices])
 
 
 @dataclass(frozen=True)
@@ -147,6 +170,15 @@ def stratified(labels: Tensor, fraction: float) -> tuple[Tensor, Tensor]:
     return (~held).nonzero().flatten(), held.nonzero().flatten()
 
 
+def fewer(dataset: Dataset, examples: int) -> Dataset:
+    """The data set with so many of its training examples: the same ones always, by class."""
+    whole = len(dataset.train)
+    if examples >= whole:
+        return dataset
+    _, kept = stratified(dataset.train.labels, examples / whole)
+    return replace(dataset, train=Subset(dataset.train, kept))
+
+
 def moments(data: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of training inputs, in the shapes that `Dataset` has.
 
@@ -163,6 +195,9 @@ def moments(data: Tensor) -> tuple[Tensor, Tensor]:
         mean = weights @ levels
         std = (weights * (levels - mean[:, None]) ** 2).sum(1).sqrt()
         mean, std = mean[:, None, None], std[:, None, None]
+    elif data.ndim == 4:  # images that are numbers already
+        deviation, mean = torch.std_mean(data.double(), (0, 2, 3), correction=0)
+        mean, std = mean[:, None, None], deviation[:, None, None]
     else:
         mean, std = data.double().mean(0), data.double().std(0, correction=0)
     std = torch.where(std > 1e-6 * mean.abs(), std, 1.0)

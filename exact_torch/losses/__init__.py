@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from exact_torch.exact import ExactLoss
+from exact_torch.exact_module import ExactLoss
 from exact_torch.losses._module import Loss
 from exact_torch.losses.batch import batch_ce, batch_max_margin
 from exact_torch.losses.binary import bce, nce
@@ -93,6 +93,8 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "exact": ExactLoss,
 }
 
+_COMMON = ("reduction", "weight", "ignore_index")  # of all losses
+
 
 def names() -> tuple[str, ...]:
     """The names ``get`` takes.
@@ -118,12 +120,14 @@ def get(name: str, **options: Any) -> nn.Module:
     name : str
         One of ``names()``.
     **options
-        Of the loss, and ``reduction``: "mean" (the default), "sum" or "none".
+        Of the loss, and of all losses: ``reduction``, "mean" (the default), "sum" or "none";
+        ``weight`` (C,), of classes; ``ignore_index``, the label of examples that do not count.
 
     Returns
     -------
     nn.Module
-        Called with logits, (B, C), and labels, (B,).  Its ``phases`` are the losses to step on
+        Called with logits, (B, C), (B, C, d1, ...) or (C,), and labels, (B,), (B, d1, ...) or ().
+        Its ``phases`` are the losses to step on
         with each batch, most often only itself; ``set_progress`` tells it how much of training
         is done.
 
@@ -140,10 +144,11 @@ def get(name: str, **options: Any) -> nn.Module:
     entry = _TABLE[name]
     of_its_own = isinstance(entry, type)
     known = list(inspect.signature(entry).parameters)
-    known = known if of_its_own else [*known[2:], "reduction"]
+    known = known if of_its_own else [*known[2:], *_COMMON]
     for option in options:
         if option not in known:
             raise TypeError(f"loss {name!r} has no option {option!r}; it has {', '.join(known)}")
     if of_its_own:
         return entry(**options)
-    return Loss(entry, options, options.pop("reduction", "mean"))
+    common = {option: options.pop(option) for option in _COMMON if option in options}
+    return Loss(entry, options, **common)

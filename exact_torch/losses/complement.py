@@ -3,6 +3,8 @@
 Chen et al. (2019).
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -50,7 +52,8 @@ class Complement(Loss):
     ----------
     normalised : bool
         See ``complement``.
-    reduction : {"mean", "sum", "none"}
+    reduction, weight, ignore_index
+        See ``Loss``.
 
     Examples
     --------
@@ -59,15 +62,25 @@ class Complement(Loss):
     (Loss(ce, reduction='mean'), Loss(complement, normalised=False, reduction='mean'))
     """
 
-    def __init__(self, normalised: bool = False, reduction: str = "mean") -> None:
-        super().__init__(complement, {"normalised": normalised}, reduction)
-        self._phases = (Loss(ce, None, reduction), Loss(complement, self.options, reduction))
+    def __init__(
+        self,
+        normalised: bool = False,
+        reduction: str = "mean",
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+    ) -> None:
+        common: tuple[Any, ...] = (reduction, weight, ignore_index)
+        super().__init__(complement, {"normalised": normalised}, *common)
+        phases = (Loss(ce, None, *common), Loss(complement, self.options, *common))
+        self._phases = nn.ModuleList(phases)
 
     @property
     def phases(self) -> tuple[nn.Module, ...]:
-        return self._phases
+        return tuple(self._phases)
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """The sum of the two losses."""
-        logits = checked(logits, labels)
-        return self._phases[0](logits, labels) + self._phases[1](logits, labels)
+        if logits.dtype in (torch.float16, torch.bfloat16):
+            logits = logits.float()  # before gradients are added
+        first, second = self._phases
+        return first(logits, labels) + second(logits, labels)

@@ -106,7 +106,8 @@ class Mixing(Loss):
         Fixed weights in place of a schedule; 1 if only the other one is given.
     hard : bool
         The authors' expectation loss, see ``expectation``.
-    reduction : {"mean", "sum", "none"}
+    reduction, weight, ignore_index
+        See ``Loss``.
 
     Examples
     --------
@@ -124,13 +125,16 @@ class Mixing(Loss):
         beta: float | None = None,
         hard: bool = False,
         reduction: str = "mean",
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
     ) -> None:
         fixed = alpha is not None or beta is not None
         if fixed and schedule is not None:
             raise ValueError("ce_el takes a schedule or the weights alpha and beta, not both")
         alpha = 1.0 if alpha is None else number("alpha", alpha, least=0)
         beta = 1.0 if beta is None else number("beta", beta, least=0)
-        super().__init__(ce_el, {"alpha": alpha, "beta": beta, "hard": hard}, reduction)
+        options = {"alpha": alpha, "beta": beta, "hard": hard}
+        super().__init__(ce_el, options, reduction, weight, ignore_index)
         self.schedule = None if fixed else schedule or "0"
         self.set_progress(0.0)
 

@@ -75,20 +75,20 @@ def polynomial(logits: Tensor, labels: Tensor, scale: float = 1.0) -> Tensor:
 def beta_bernoulli(
     logits: Tensor,
     labels: Tensor,
-    weight: float | Tensor = 0.5,
+    prior_weight: float | Tensor = 0.5,
     theta: float | Tensor = 0.5,
     scale: float = 1.0,
 ) -> Tensor:
-    """Beta-Bernoulli relaxation, -sum_{j != y} log(weight theta + (1 - weight) sigmoid(delta_j)).
+    """Beta-Bernoulli relaxation, -sum_{j != y} log(w theta + (1 - w) sigmoid(delta_j)).
 
-    Hasan and Pal (2015): the posterior mean of a Bernoulli probability whose prior has mean theta.
-    A competitor costs at most -log(weight theta).
+    Hasan and Pal (2015): the posterior mean of a Bernoulli probability whose prior has the weight w
+    and the mean theta.  A competitor costs at most -log(w theta).
 
     Parameters
     ----------
     logits : (B, C) Tensor
     labels : (B,) Tensor of integers
-    weight : float or 0-d Tensor
+    prior_weight : float or 0-d Tensor
         Of the prior, in [0, 1); at 0 the loss is the logistic one.
     theta : float or 0-d Tensor
         In (0, 1].
@@ -107,12 +107,12 @@ def beta_bernoulli(
     """
     logits = checked(logits, labels)
     number("scale", scale, above=0)
-    if not isinstance(weight, Tensor):
-        weight = logits.new_tensor(number("weight", weight, least=0, below=1))
+    if not isinstance(prior_weight, Tensor):
+        prior_weight = logits.new_tensor(number("prior_weight", prior_weight, least=0, below=1))
     if not isinstance(theta, Tensor):
         theta = logits.new_tensor(number("theta", theta, above=0, most=1))
-    prior = torch.log(weight) + torch.log(theta)
-    model = torch.log1p(-weight) + logsigmoid(scale * lead(logits, labels))
+    prior = torch.log(prior_weight) + torch.log(theta)
+    model = torch.log1p(-prior_weight) + logsigmoid(scale * lead(logits, labels))
     return -torch.logaddexp(prior, model).sum(1)
 
 
@@ -121,14 +121,15 @@ class BetaBernoulli(Loss):
 
     Parameters
     ----------
-    weight, theta : float
+    prior_weight, theta : float
         See ``beta_bernoulli``; where they start if they are learned, and then in (0, 1).
     scale : float
     learned : bool
-        Make parameters of weight and theta, through sigmoids, as the baseline of EXACT does: give
-        ``loss.parameters()`` to the optimiser.  Nothing stops them from going to 1, where the
+        Make parameters of prior_weight and theta, through sigmoids, as the baseline of EXACT does:
+        give ``loss.parameters()`` to the optimiser.  Nothing stops them from going to 1, where the
         loss is 0 whatever the logits are, but the end of training.
-    reduction : {"mean", "sum", "none"}
+    reduction, weight, ignore_index
+        See ``Loss``.
 
     Examples
     --------
@@ -139,25 +140,26 @@ class BetaBernoulli(Loss):
 
     def __init__(
         self,
-        weight: float = 0.5,
+        prior_weight: float = 0.5,
         theta: float = 0.5,
         scale: float = 1.0,
         learned: bool = False,
         reduction: str = "mean",
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
     ) -> None:
-        number("weight", weight, least=0, below=1)
+        number("prior_weight", prior_weight, least=0, below=1)
         number("theta", theta, above=0, most=1)
         number("scale", scale, above=0)
-        super().__init__(
-            beta_bernoulli, {"weight": weight, "theta": theta, "scale": scale}, reduction
-        )
+        options = {"prior_weight": prior_weight, "theta": theta, "scale": scale}
+        super().__init__(beta_bernoulli, options, reduction, weight, ignore_index)
         self.prior = nn.ParameterDict()
         if learned:
-            for name, start in (("weight", weight), ("theta", theta)):
+            for name, start in (("prior_weight", prior_weight), ("theta", theta)):
                 number(name, start, above=0, below=1)
                 self.prior[name] = nn.Parameter(torch.tensor(math.log(start / (1 - start))))
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The reduced loss of logits, (B, C), and labels, (B,)."""
+        """Return the reduced loss, see ``Loss.forward``."""
         learned = {name: torch.sigmoid(value) for name, value in self.prior.items()}
-        return self.reduce(beta_bernoulli(logits, labels, **{**self.options, **learned}))
+        return self.reduced(logits, labels, self.options | learned)

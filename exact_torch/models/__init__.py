@@ -14,6 +14,7 @@ from typing import Any
 
 from torch import nn
 
+from exact_torch import _imports
 from exact_torch.heads import GaussianHead
 from exact_torch.models.from_torchvision import from_torchvision, torchvision_names
 from exact_torch.models.pols import cnn6, mlp500
@@ -82,7 +83,8 @@ def get(
     Parameters
     ----------
     name : str
-        One of ``names()``.
+        One of ``names()``, or the import path of an ``nn.Module`` class or a function of your own,
+        "package.module:Class", which is called with the number of classes and the options.
     num_classes : int
         Number of classes C, at least 2.
     input_shape : (C, H, W) or (F,), optional
@@ -112,6 +114,8 @@ def get(
     classes = whole_number("num_classes", num_classes, at_least=2)
     if head is not None and not callable(head):
         raise TypeError(f"head must be callable with (in_features, num_classes), got {head!r}")
+    if _imports.is_path(name):
+        return _own(name, classes, head, options)
     ours = name in _TABLE if isinstance(name, str) else False
     if not ours and name not in torchvision_names():
         near = difflib.get_close_matches(str(name), names(), n=1, cutoff=0.0)
@@ -123,6 +127,31 @@ def get(
         return builder(classes, shape, head, **options)
     _check_options(name, _TABLE[name], options)
     return _TABLE[name](classes, shape, nn.Linear if head is None else head, **options)
+
+
+def _own(
+    path: str, classes: int, head: Callable[[int, int], nn.Module] | None, options: dict[str, Any]
+) -> nn.Module:
+    """A user's network; its last linear layer with as many outputs as classes is its head."""
+    try:
+        model = _imports.load_callable("model", path)(classes, **options)
+    except TypeError as error:
+        raise TypeError(f"model {path!r} with {classes} classes and {options}: {error}") from error
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model {path!r} must make an nn.Module, got {type(model).__name__}")
+    if head is None:
+        return model
+    last = [
+        (parent, name, child)
+        for parent in model.modules()
+        for name, child in parent.named_children()
+        if isinstance(child, nn.Linear) and child.out_features == classes
+    ]
+    if not last:
+        raise ValueError(f"model {path!r} has no nn.Linear with {classes} outputs to replace")
+    parent, name, child = last[-1]
+    setattr(parent, name, head(child.in_features, classes))
+    return model
 
 
 def export(model: nn.Module) -> nn.Module:

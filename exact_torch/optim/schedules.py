@@ -26,6 +26,8 @@ class LrSchedule:
     ----------
     scheduler : torch.optim.lr_scheduler.LambdaLR or ReduceLROnPlateau
         What is stepped.
+    by_batch : bool
+        Whether it is stepped after each batch, by ``step_batch``, and not after each epoch.
 
     Examples
     --------
@@ -39,11 +41,18 @@ class LrSchedule:
     0.05
     """
 
-    def __init__(self, scheduler: LambdaLR | ReduceLROnPlateau) -> None:
-        self.scheduler = scheduler
+    def __init__(self, scheduler: LambdaLR | ReduceLROnPlateau, by_batch: bool = False) -> None:
+        self.scheduler, self.by_batch = scheduler, by_batch
+
+    def step_batch(self) -> None:
+        """After each batch; only "one_cycle" moves."""
+        if self.by_batch:
+            self.scheduler.step()
 
     def step(self, metric: float | None = None) -> None:
         """At the end of an epoch; only "plateau" looks at the metric, and it needs one."""
+        if self.by_batch:
+            return
         if not isinstance(self.scheduler, ReduceLROnPlateau):
             self.scheduler.step()
         elif metric is None:
@@ -59,8 +68,22 @@ class LrSchedule:
         """Go on from what ``state_dict`` returned."""
         self.scheduler.load_state_dict(state)
 
+    def refresh(self) -> None:
+        """Set the learning rate to what this schedule has now, after the state of a shorter one."""
+        scheduler = self.scheduler
+        if isinstance(scheduler, LambdaLR):
+            for group, base, factor in zip(
+                scheduler.optimizer.param_groups,
+                scheduler.base_lrs,
+                scheduler.lr_lambdas,
+                strict=True,
+            ):
+                group["lr"] = base * factor(scheduler.last_epoch)
 
-def lr_schedule(name: str, optimizer: Optimizer, epochs: int, **options: Any) -> LrSchedule:
+
+def lr_schedule(
+    name: str, optimizer: Optimizer, epochs: int, *, epoch_steps: int = 1, **options: Any
+) -> LrSchedule:
     """Learning rates of ``optimizer`` over ``epochs`` epochs.
 
     Parameters
@@ -74,11 +97,15 @@ def lr_schedule(name: str, optimizer: Optimizer, epochs: int, **options: Any) ->
         "multistep": times ``gamma`` (0.1) before each of the ``milestones``, which are whole
         numbers of epochs or parts of training in (0, 1);
         "cosine": half a cosine, to ``final`` (0) after the last epoch, after ``warmup`` (0)
-        epochs of linear growth.
+        epochs of linear growth;
+        "one_cycle": up from ``start`` (0.04) times the learning rate to it, over ``warmup`` (0.3)
+        of training, and down to ``final`` (1e-4) times it, as cosines, step by step.
     optimizer : torch.optim.Optimizer
         Its learning rate is that of the first epoch, or after warming up.
     epochs : int
         Number of epochs.
+    epoch_steps : int
+        Batches of an epoch, for "one_cycle".
     **options
         As above.
 
@@ -103,12 +130,15 @@ def lr_schedule(name: str, optimizer: Optimizer, epochs: int, **options: Any) ->
     """
     count = whole_number("epochs", epochs, at_least=1)
     _arguments.choice("name", name, _SCHEDULES)
+    by_batch = name == "one_cycle"
+    if by_batch:
+        count *= whole_number("epoch_steps", epoch_steps, at_least=1)
     known = list(inspect.signature(_SCHEDULES[name]).parameters)[2:]
     for option in options:
         if option not in known:
             listed = ", ".join(known) or "none"
             raise TypeError(f"schedule {name!r} has no option {option!r}; it has {listed}")
-    return LrSchedule(_SCHEDULES[name](optimizer, count, **options))
+    return LrSchedule(_SCHEDULES[name](optimizer, count, **options), by_batch)
 
 
 def _constant(optimizer: Optimizer, epochs: int) -> LambdaLR:
@@ -173,6 +203,23 @@ def _cosine(optimizer: Optimizer, epochs: int, warmup: int = 0, final: float = 0
     return LambdaLR(optimizer, factor)
 
 
+def _one_cycle(
+    optimizer: Optimizer, steps: int, warmup: float = 0.3, start: float = 0.04, final: float = 1e-4
+) -> LambdaLR:
+    peak = _arguments.number("warmup", warmup, above=0, below=1) * steps
+    first = _arguments.number("start", start, above=0, most=1)
+    last = _arguments.number("final", final, least=0, most=1)
+
+    def factor(step: int) -> float:
+        if step < peak:
+            low, high, done = first, 1.0, 1.0 - step / peak
+        else:
+            low, high, done = last, 1.0, min((step - peak) / (steps - peak), 1.0)
+        return low + (high - low) * 0.5 * (1.0 + math.cos(math.pi * done))
+
+    return LambdaLR(optimizer, factor)
+
+
 def _rate(optimizer: Optimizer) -> float:
     """What ``final`` is compared with: the first group's rate; others keep their ratio to it."""
     return float(optimizer.param_groups[0]["lr"])
@@ -184,4 +231,5 @@ _SCHEDULES: dict[str, Callable[..., LambdaLR | ReduceLROnPlateau]] = {
     "exponential": _exponential,
     "multistep": _multistep,
     "cosine": _cosine,
+    "one_cycle": _one_cycle,
 }

@@ -29,10 +29,10 @@ from typing import Any
 from exact_torch.train.config import Config
 from mvnorth._interface import whole_number
 
-__all__ = ["Recipe", "get", "names", "variants"]
+__all__ = ["Recipe", "default_grid", "get", "names", "variants"]
 
 # These take a CPU seconds or minutes as they are; every other recipe has a twin, NAME-small.
-_SMALL_ALREADY = ("cifar10-batch", "digits", "digits-ce", "digits-hinge", "mnist")
+_SMALL_ALREADY = ("cifar10-batch", "digits", "digits-ce", "digits-hinge", "mnist", "swap-one-line")
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class Recipe:
     runs : mapping of str to Config
         Configs by variant; a single one is called "".
     search : mapping of str to mapping
-        For each variant the values that were searched, by setting, as ``train.with_settings`` has
-        them; empty where nothing was.
+        For each variant the values to search, by setting, as ``train.with_settings`` has them: the
+        published ones, or ``default_grid``.
     seeds : int
         How many seeds a published number is the mean of, 1 where that is not said.
     doc : str
@@ -162,8 +162,41 @@ def get(name: str) -> Recipe:
     if variant not in recipe.runs:
         near = difflib.get_close_matches(variant, recipe.runs, n=1, cutoff=0.0)[0]
         raise ValueError(f"{base} has no run {variant!r}; did you mean {near!r}?")
-    search = {variant: recipe.search[variant]} if variant in recipe.search else {}
+    search = {variant: recipe.search[variant]}
     return Recipe(name, {variant: recipe.runs[variant]}, search, recipe.seeds, recipe.doc)
+
+
+def default_grid(config: Config) -> dict[str, tuple[Any, ...]]:
+    """Return the values to search where a recipe does not say: around those of its config.
+
+    Learning rates from a tenth of the config's to ten times it, four weight decays, and the margin
+    and last sigma of a normalised EXACT loss, or sigma of any other.
+
+    Parameters
+    ----------
+    config : Config
+
+    Returns
+    -------
+    dict
+        Values by setting, as ``train.search.search`` takes them.
+
+    Examples
+    --------
+    >>> from exact_torch import recipes
+    >>> recipes.default_grid(recipes.get("digits-ce").runs[""])["lr"]
+    (0.01, 0.03, 0.1, 0.3, 1.0)
+    """
+    grid: dict[str, tuple[Any, ...]] = {
+        "lr": tuple(float(f"{factor * config.lr:.3g}") for factor in (0.1, 0.3, 1.0, 3.0, 10.0)),
+        "weight_decay": (0.0, 1e-4, 5e-4, 1e-3),
+    }
+    if config.loss == "exact" and config.loss_options.get("normalize"):
+        grid["loss_options.margin"] = (0.5, 1.0, 2.0, 5.0, None)
+        grid["loss_options.sigma"] = ([10.0, 0.1], [10.0, 0.3], [10.0, 1.0])
+    elif config.loss == "exact":
+        grid["loss_options.sigma"] = ("auto", 0.5, 1.0, 4.0)
+    return grid
 
 
 def _from_file(path: Path) -> ModuleType:
@@ -194,7 +227,9 @@ def _recipe(name: str, module: ModuleType, attribute: str) -> Recipe:
         raise TypeError(f"SEARCH of recipe {name} must map settings to values, got {search!r}")
     if not all(isinstance(values, Mapping) for values in search.values()):
         search = dict.fromkeys(runs, search)  # the same for all
-    search = {variant: grid for variant, grid in search.items() if variant in runs}
+    search = {
+        variant: search.get(variant) or default_grid(config) for variant, config in runs.items()
+    }
     seeds = whole_number("SEEDS", getattr(module, "SEEDS", 1), at_least=1)
     doc = (module.__doc__ or "").strip().partition("\n")[0]
     return Recipe(name, dict(runs), search, seeds, doc)

@@ -3,8 +3,7 @@
 Ours throughout; some 100 seconds of a CPU a run.  For the loss see ``digits``.  Rates, batches and
 EXACT's margin were chosen by validation accuracy, in one trial for cross-entropy, about seven for
 EXACT and eleven for the hinge loss, most of these after a first test result was found too low:
-this shows that they train, not which is best.  With the margin of ``digits`` most examples are
-beyond it, and without a gradient, after few steps.
+this shows that they train, not which is best.
 """
 
 from dataclasses import replace
@@ -15,7 +14,6 @@ _EXACT = replace(
     digits.RUNS[""],
     data="mnist",
     model_options={"width": 16},
-    loss_options={**digits.RUNS[""].loss_options, "margin": 2.0},
     lr=0.2,
     schedule="exponential",
     schedule_options={"final": 0.005},

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scipy import special
+
+from exact_torch.train.config import Config
 from exact_torch.train.record import Folder
 from exact_torch.train.run_files import RunError, read_config
 
-__all__ = ["Group", "compare", "table"]
+__all__ = ["Difference", "Group", "compare", "difference_table", "differences", "table"]
 
 _SHOWN = {
     "test_accuracy": "accuracy, %",
@@ -27,10 +30,16 @@ class Group:
     Attributes
     ----------
     name : what sets them apart from the other groups
+    data : the data set and its options; only accuracies of the same one can be compared
+    loss : the loss's name
+    seeds : of each run
     summaries, metrics : of each run
     """
 
     name: str
+    data: str
+    loss: str
+    seeds: tuple[int, ...]
     summaries: tuple[dict[str, Any], ...]
     metrics: tuple[list[dict[str, Any]], ...]
 
@@ -43,6 +52,14 @@ class Group:
         """The sample standard deviation over seeds; None of fewer than two."""
         values = self._values(name)
         return statistics.stdev(values) if len(values) > 1 else None
+
+    def accuracies(self) -> dict[int, float]:
+        """Test accuracies, or else those on the validation set, by seed."""
+        for name in ("test_accuracy", "validation_accuracy"):
+            if self._values(name):
+                pairs = zip(self.seeds, self.summaries, strict=True)
+                return {seed: each[name] for seed, each in pairs if each.get(name) is not None}
+        return {}
 
     def _values(self, name: str) -> list[float]:
         return [each[name] for each in self.summaries if each.get(name) is not None]
@@ -78,6 +95,9 @@ def compare(paths: Iterable[str | Path]) -> tuple[list[Group], list[Path]]:
     groups = [
         Group(
             names[key],
+            _data_of(folders[0].config),
+            folders[0].config.loss,
+            tuple(folder.config.seed for folder in folders),
             tuple(folder.summary() or {} for folder in folders),
             tuple(folder.metrics() for folder in folders),
         )
@@ -85,6 +105,74 @@ def compare(paths: Iterable[str | Path]) -> tuple[list[Group], list[Path]]:
     ]
     groups.sort(key=lambda group: -(group.mean("test_accuracy") or 0.0))
     return groups, unfinished
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much more accurate a setting is than a baseline, over the seeds that both have.
+
+    Attributes
+    ----------
+    name, baseline : of the two groups
+    seeds : number of pairs
+    mean : mean difference of their accuracies
+    half_width : of its 95 % interval, by Student's t of the differences
+    """
+
+    name: str
+    baseline: str
+    seeds: int
+    mean: float
+    half_width: float
+
+
+def differences(groups: Sequence[Group], baseline: str = "ce") -> list[Difference]:
+    """Return the paired differences to a baseline, data set by data set.
+
+    Parameters
+    ----------
+    groups : sequence of Group
+    baseline : str
+        The loss that others are compared with; where a data set has no runs with it, or several
+        groups of them, its most accurate group is taken.
+
+    Returns
+    -------
+    list of Difference
+        None for groups that share fewer than two seeds with their baseline.
+    """
+    found = []
+    for data in dict.fromkeys(group.data for group in groups):
+        alike = [group for group in groups if group.data == data]
+        named = [group for group in alike if group.loss == baseline]
+        reference = (named or alike)[0]
+        for group in alike:
+            if group is reference:
+                continue
+            pairs = [
+                own - other
+                for seed, own in group.accuracies().items()
+                if (other := reference.accuracies().get(seed)) is not None
+            ]
+            if len(pairs) > 1:
+                deviation = statistics.stdev(pairs)
+                quantile = float(special.stdtrit(len(pairs) - 1, 0.975))
+                half_width = quantile * deviation / len(pairs) ** 0.5
+                mean = statistics.fmean(pairs)
+                found.append(Difference(group.name, reference.name, len(pairs), mean, half_width))
+    return found
+
+
+def difference_table(found: Sequence[Difference]) -> str:
+    """The differences as a table in Markdown."""
+    rows = [["setting", "minus", "seeds", "difference, points", "95 % interval"]]
+    for each in found:
+        low, high = each.mean - each.half_width, each.mean + each.half_width
+        interval = f"{100 * low:+.2f} to {100 * high:+.2f}"
+        rows.append(
+            [each.name, each.baseline, str(each.seeds), f"{100 * each.mean:+.2f}", interval]
+        )
+    return _markdown(rows)
 
 
 def table(groups: Sequence[Group]) -> str:
@@ -95,6 +183,10 @@ def table(groups: Sequence[Group]) -> str:
         values = [_text(group.mean(name), group.std(name), 100.0) for name in columns]
         seconds = _text(group.mean("seconds"), group.std("seconds"), 1.0, digits=1)
         rows.append([group.name, str(len(group.summaries)), *values, seconds])
+    return _markdown(rows)
+
+
+def _markdown(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
@@ -102,6 +194,10 @@ def table(groups: Sequence[Group]) -> str:
     ]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
     return "\n".join(lines)
+
+
+def _data_of(config: Config) -> str:
+    return json.dumps([config.data, dict(config.data_options), config.validation], sort_keys=True)
 
 
 def _text(mean: float | None, std: float | None, unit: float, digits: int = 2) -> str:

@@ -1,18 +1,18 @@
-"""What a training run is made of: one frozen dataclass, and settings that change it."""
+"""What a training run is made of: one frozen dataclass."""
 
 import dataclasses
 import difflib
 import json
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from exact_torch import _arguments
 from mvnorth._interface import whole_number
 
-__all__ = ["Config", "with_settings"]
+__all__ = ["HINTS", "Config", "check_known"]
 
 _MOST_WORKERS = 512  # a typing error must not start so many processes that the machine stops
 _LARGEST = 3e38  # what single precision holds
@@ -25,17 +25,21 @@ class Config:
     Attributes
     ----------
     data, data_options : str, mapping
-        The data set's name and the options of ``data.load``.
+        The data set's name and the options of ``data.load``; the name may be the import path of
+        what makes torch data sets of your own, "package.module:function".
     validation : float
         The share of the training set that is held out; at 0 nothing is.
     augment : tuple of str
         Names of augmentations, in order (``data.augmentations``).
+    mix, mix_alpha : {"none", "mixup", "cutmix"}, float
+        Train on pairs of examples that are mixed in shares drawn from Beta(mix_alpha, mix_alpha).
     image_size : int, optional
         Images are scaled to this, unless None.
     workers : int
         Processes that augment; 0 does it in the training process.
     model, model_options : str, mapping
-        The architecture's name and options (``models.get``).
+        The architecture's name and options (``models.get``); the name may be the import path of an
+        ``nn.Module`` of your own, "package.module:Class".
     head : {"linear", "predicted"}
         "predicted" has a sigma of its own for each example, for EXACT.
     loss, loss_options : str, mapping
@@ -89,6 +93,8 @@ class Config:
     validation: float = 0.1
     augment: tuple[str, ...] = ()
     image_size: int | None = None
+    mix: Literal["none", "mixup", "cutmix"] = "none"
+    mix_alpha: float = 1.0
     workers: int = 0
     model: str = "small_cnn"
     model_options: Mapping[str, Any] = field(default_factory=dict)
@@ -104,7 +110,9 @@ class Config:
     decay: Literal["all", "weights"] = "all"
     rho: float = 0.0
     eta: float = 0.01
-    schedule: Literal["constant", "plateau", "exponential", "multistep", "cosine"] = "constant"
+    schedule: Literal["constant", "plateau", "exponential", "multistep", "cosine", "one_cycle"] = (
+        "constant"
+    )
     schedule_options: Mapping[str, Any] = field(default_factory=dict)
     gradient: Literal["none", "clip", "normalize"] = "none"
     clip: float = 1.0
@@ -123,7 +131,7 @@ class Config:
     checkpoint_steps: int = 0
 
     def __post_init__(self) -> None:
-        for name, hint in _HINTS.items():
+        for name, hint in HINTS.items():
             object.__setattr__(self, name, _typed(name, getattr(self, name), hint))
         for name in ("epochs", "batch_size", "accumulate"):
             whole_number(name, getattr(self, name), at_least=1)
@@ -138,7 +146,7 @@ class Config:
             _arguments.number(name, getattr(self, name), least=0, below=1)
         for name in ("weight_decay", "rho", "eta", "momentum"):
             _arguments.number(name, getattr(self, name), least=0, most=_LARGEST)
-        for name in ("lr", "clip"):
+        for name in ("lr", "clip", "mix_alpha"):
             _arguments.number(name, getattr(self, name), above=0, most=_LARGEST)
         if self.batch_size % self.accumulate:
             raise ValueError(
@@ -167,69 +175,17 @@ class Config:
         if not isinstance(fields, Mapping):
             raise TypeError(f"a config must be a mapping of settings, got {fields!r}")
         for name in fields:
-            _known(name)
+            check_known(name)
         return cls(**fields)
 
 
-def with_settings(config: Config, settings: Iterable[str]) -> Config:
-    """The config with ``key=value`` settings, as a command line has them.
-
-    Parameters
-    ----------
-    config : Config
-    settings : iterable of str
-        Values are JSON, or plain words; those of ``data_options``, ``model_options``,
-        ``loss_options`` and ``schedule_options`` may be set one by one, ``loss_options.margin=5``.
-
-    Returns
-    -------
-    Config
-
-    Examples
-    --------
-    >>> from exact_torch.train import Config, with_settings
-    >>> config = with_settings(Config(), ["lr=0.5", "loss_options.margin=5"])
-    >>> config.lr, config.loss_options
-    (0.5, {'margin': 5})
-    >>> with_settings(Config(), ["epoch=3"])
-    Traceback (most recent call last):
-    ...
-    ValueError: no setting is called 'epoch'; did you mean 'epochs'? There are ...
-    """
-    changed: dict[str, Any] = {}
-    for setting in settings:
-        key, equals, text = setting.partition("=")
-        if not equals:
-            raise ValueError(f"a setting must be key=value, got {setting!r}")
-        name, dot, option = key.strip().partition(".")
-        _known(name)
-        value = _parsed(text.strip(), _HINTS[name])
-        if dot:
-            if _HINTS[name] != Mapping[str, Any]:
-                raise ValueError(f"{name} has no options, got the setting {setting!r}")
-            value = {**changed.get(name, getattr(config, name)), option: value}
-        changed[name] = value
-    return dataclasses.replace(config, **changed)
-
-
-def _known(name: str) -> None:
-    if name not in _HINTS:
-        near = difflib.get_close_matches(name, _HINTS, n=1, cutoff=0.0)
+def check_known(name: str) -> None:
+    """Raise unless a setting is called so; name the nearest one."""
+    if name not in HINTS:
+        near = difflib.get_close_matches(name, HINTS, n=1, cutoff=0.0)
         raise ValueError(
-            f"no setting is called {name!r}; did you mean {near[0]!r}? "
-            f"There are {', '.join(_HINTS)}"
+            f"no setting is called {name!r}; did you mean {near[0]!r}? There are {', '.join(HINTS)}"
         )
-
-
-def _parsed(text: str, hint: Any) -> Any:
-    if (hint is str or typing.get_origin(hint) is Literal) and not text.startswith('"'):
-        return text  # "none" is a word there
-    if text.lower() in ("none", "true", "false"):
-        return {"none": None, "true": True, "false": False}[text.lower()]
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return text
 
 
 def _typed(name: str, value: Any, hint: Any) -> Any:
@@ -303,4 +259,4 @@ _ELSEWHERE: dict[str, dict[str, str]] = {
         "epochs": "use the setting epochs",
     },
 }
-_HINTS: dict[str, Any] = typing.get_type_hints(Config)
+HINTS: dict[str, Any] = typing.get_type_hints(Config)  # of the fields

@@ -24,6 +24,22 @@ def _figure(columns: int, width: float = 4.2, height: float = 3.2) -> tuple[Any,
     return figure, axes
 
 
+def _epochs(axis: Any) -> None:
+    """Label an axis of epochs, which are whole numbers; a single one is in the middle."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_xlabel("epoch")
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    low, high = axis.dataLim.intervalx
+    if low == high:
+        axis.set_xlim(low - 0.5, high + 0.5)
+
+
+def _marker(epochs: Sequence[int]) -> str:
+    """Dots where there are so few epochs that lines alone would not be seen."""
+    return "o" if len(epochs) < 10 else ""
+
+
 def _save(figure: Any, path: Path) -> None:
     buffer = io.BytesIO()
     figure.savefig(buffer, format=path.suffix[1:] or "png", dpi=120)
@@ -40,23 +56,26 @@ def _series(metrics: Measured, part: str, name: str) -> tuple[list[int], list[fl
 def draw(metrics: Measured, path: Path, title: str) -> None:
     """Loss, accuracy and expected accuracy, sigma and learning rate against epochs."""
     figure, (left, middle, right) = _figure(3)
-    for part, style in (("train", "-"), ("validation", "--")):
-        left.plot(*_series(metrics, part, "loss"), style, color="C0", label=part)
-        middle.plot(*_series(metrics, part, "accuracy"), style, color="C0", label=part)
-        middle.plot(
-            *_series(metrics, part, "expected_accuracy"),
-            style,
-            color="C1",
-            label=f"{part}, expected",
-        )
     epochs = [each["epoch"] for each in metrics]
-    right.plot(epochs, [each["lr"] for each in metrics], color="C2", label="learning rate")
+    drawn: dict[str, Any] = {"marker": _marker(epochs), "markersize": 4}
+    for part, style in (("train", "-"), ("validation", "--")):
+        for axis, name, color, label in (
+            (left, "loss", "C0", part),
+            (middle, "accuracy", "C0", part),
+            (middle, "expected_accuracy", "C1", f"{part}, expected"),
+        ):
+            series = _series(metrics, part, name)
+            if series[0]:
+                axis.plot(*series, style, color=color, label=label, **drawn)
+    rates = [each["lr"] for each in metrics]
+    right.plot(epochs, rates, color="C2", label="learning rate", **drawn)
     sigma = _series(metrics, "train", "sigma")
     if sigma[0]:
-        right.plot(*sigma, color="C3", label="sigma")
+        right.plot(*sigma, color="C3", label="sigma", **drawn)
     right.set_yscale("log")
     for axis, name in ((left, "loss"), (middle, "accuracy"), (right, "")):
-        axis.set(xlabel="epoch", title=name)
+        axis.set_title(name)
+        _epochs(axis)
         axis.legend(fontsize="small", frameon=False)
     right.set_title("learning rate" if not sigma[0] else "learning rate and sigma")
     figure.suptitle(title)
@@ -84,19 +103,35 @@ def confusion(counts: Sequence[Sequence[int]], classes: Sequence[str], path: Pat
 
 
 def comparison(groups: Mapping[str, Sequence[Measured]], path: Path) -> None:
-    """Accuracy of several settings against epochs: a line a run, a colour a setting."""
-    figure, (left, right) = _figure(2, 5.0, 3.4 + 0.22 * len(groups))
+    """Accuracy of several settings against epochs: means over seeds, and the range they span."""
+    figure, (left, right) = _figure(2, 5.0, 3.6 + 0.22 * len(groups))
     for number, (name, runs) in enumerate(groups.items()):
-        for index, metrics in enumerate(runs):
-            label = name if index == 0 else None
-            for axis, part in ((left, "train"), (right, "validation")):
-                axis.plot(
-                    *_series(metrics, part, "accuracy"),
-                    color=f"C{number % 10}",
-                    label=label,
-                    alpha=0.8,
-                )
-    left.set(xlabel="epoch", title="accuracy in training")
-    right.set(xlabel="epoch", title="accuracy on the validation set")
+        color = f"C{number % 10}"
+        for axis, part in ((left, "train"), (right, "validation")):
+            epochs, means, lows, highs = _over_runs(runs, part)
+            if epochs:
+                axis.plot(epochs, means, color=color, label=name, marker=_marker(epochs))
+                axis.fill_between(epochs, lows, highs, color=color, alpha=0.2, linewidth=0)
+    left.set_title("accuracy in training")
+    right.set_title("accuracy on the validation set")
+    for axis in (left, right):
+        _epochs(axis)
+    count = max(map(len, groups.values()))
+    if count > 1:
+        figure.suptitle(f"means of up to {count} seeds, and the range they span")
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", frameon=False)
     _save(figure, path)
+
+
+def _over_runs(
+    runs: Sequence[Measured], part: str
+) -> tuple[list[int], list[float], list[float], list[float]]:
+    """Epochs that were measured, with the mean, the least and the largest accuracy of the runs."""
+    values: dict[int, list[float]] = {}
+    for metrics in runs:
+        for epoch, value in zip(*_series(metrics, part, "accuracy"), strict=True):
+            values.setdefault(epoch, []).append(value)
+    epochs = sorted(values)
+    means = [sum(values[epoch]) / len(values[epoch]) for epoch in epochs]
+    lows, highs = ([limit(values[epoch]) for epoch in epochs] for limit in (min, max))
+    return epochs, means, lows, highs

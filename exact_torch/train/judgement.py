@@ -9,8 +9,9 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from exact_torch import metrics
-from exact_torch.exact import ExactLoss, argmax_probs, expected_accuracy
+from exact_torch import _normalize, metrics
+from exact_torch.exact import argmax_probs, expected_accuracy
+from exact_torch.exact_module import ExactLoss
 
 __all__ = ["expected", "judge", "noise", "probabilities"]
 
@@ -21,15 +22,13 @@ def noise(loss: nn.Module, scores: Tensor, sigma: Tensor | None = None) -> Sigma
     """Standard deviation of the scores' noise in their own units; None if it is Gumbel's.
 
     ``sigma`` is what the network predicted, if it did.  Where EXACT divides scores by their
-    standard deviation over the batch, the noise of what is divided is as much larger.
+    scale over the batch, the noise of what is divided is as much larger.
     """
     if not isinstance(loss, ExactLoss):
         return None
-    deviation = loss.current_sigma if sigma is None else sigma
-    if loss.options["normalize"]:
-        finite = scores[torch.isfinite(scores)].double()  # whose squares stay in range
-        scale = finite.std() if len(finite) > 1 else finite.new_ones(())
-        deviation = deviation * torch.where(scale > 0, scale, 1.0)
+    deviation = loss.deviation(scores.shape[1]) if sigma is None else sigma
+    if scale := loss.scale:
+        deviation = deviation * _normalize.scale_of(scores, scale)
     return deviation
 
 

@@ -1,15 +1,17 @@
 """The loop: from a config to a folder with a trained network, its record and pictures."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from exact_torch import data
 from exact_torch.data import Dataset, Split
+from exact_torch.heads import GaussianScores
 from exact_torch.train import curves, judgement
 from exact_torch.train.config import Config
 from exact_torch.train.distributed import Processes
@@ -19,7 +21,9 @@ from exact_torch.train.record import Folder
 from exact_torch.train.run_files import RunError
 from exact_torch.train.training import Training, seed_of
 
-__all__ = ["device_of", "train"]
+__all__ = ["Callback", "device_of", "train"]
+
+Callback = Callable[[Mapping[str, Any], nn.Module], None]
 
 
 def train(
@@ -30,6 +34,8 @@ def train(
     test: bool = True,
     quiet: bool = False,
     pictures: bool = True,
+    extend: bool = False,
+    callbacks: Sequence[Callback] = (),
 ) -> dict[str, Any]:
     """Train a network, or resume the run in this folder where it stopped.
 
@@ -46,6 +52,12 @@ def train(
         Print nothing.
     pictures : bool
         Draw curves and confusion, which take longer than a small training.
+    extend : bool
+        Continue a run of the same config with fewer epochs, also a finished one.  Learning rate
+        and sigma go on as in the longer training.
+    callbacks : sequence of callables
+        Each is called as ``callback(measured, network)`` after every epoch by the process that
+        writes; ``measured`` is a line of ``metrics.jsonl``.
 
     Returns
     -------
@@ -68,14 +80,14 @@ def train(
     """
     device = device_of(config)
     processes = Processes.start(device)
-    folder = Folder(Path(out), config, processes.first)
+    folder = Folder(Path(out), config, processes.first, extend)
     finished = folder.summary()
     if finished is not None and (not test or "test_accuracy" in finished):
         return finished
     with folder.locked(), _deterministic(config.deterministic and device.type == "cuda"):
         training = Training(config, _load(config, data_dir, processes), device, processes)
         try:
-            seconds = _run(training, folder, quiet or not processes.first)
+            seconds = _run(training, folder, quiet or not processes.first, callbacks)
         except ArithmeticError as error:
             raise RunError(
                 f"{error}. {folder.left()} A smaller lr, or gradient=clip, may help."
@@ -83,7 +95,9 @@ def train(
         return _finish(training, folder, seconds, test, pictures)
 
 
-def _run(training: Training, folder: Folder, quiet: bool) -> float:
+def _run(
+    training: Training, folder: Folder, quiet: bool, callbacks: Sequence[Callback] = ()
+) -> float:
     """Train all epochs that are not done; seconds this took, in all processes that did it."""
     config = training.config
     state = folder.load("checkpoint.pt", training.device, ("seconds", *training.entries))
@@ -92,6 +106,8 @@ def _run(training: Training, folder: Folder, quiet: bool) -> float:
         seconds = state.pop("seconds")
         with _explained(folder, "checkpoint.pt"):
             training.load_state(state)
+        if training.step < training.steps:
+            training.schedule.refresh()
     folder.keep_metrics(training.epoch)
     began = time.monotonic() - seconds
     progress = Progress(training.steps, training.step, config.epochs, training.batch_size, quiet)
@@ -126,6 +142,8 @@ def _run(training: Training, folder: Folder, quiet: bool) -> float:
                 folder.save("best.pt", {name: part.state_dict() for name, part in best.items()})
             folder.add_metrics(measured)
             progress.epoch(training.step, measured)
+            for callback in callbacks if training.processes.first else ():
+                callback(measured, training.evaluated)
             save()
     finally:
         progress.close()
@@ -151,7 +169,7 @@ def _validated(training: Training) -> dict[str, Any] | None:
     deviation = judgement.noise(loss, scores, sigma)
     torch.manual_seed(seed_of(training.config.seed, 4))
     with torch.no_grad():
-        value = loss(scores, labels) if sigma is None else loss(scores, labels, sigma)
+        value = loss(scores if sigma is None else GaussianScores(scores, sigma), labels)
     return {
         "loss": value.item() if value.isfinite() else None,
         "accuracy": (scores.argmax(1) == labels).double().mean().item(),

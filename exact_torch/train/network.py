@@ -64,12 +64,13 @@ def network_of(
         shape = (shape[0], config.image_size, config.image_size)
     head = None
     if config.head == "predicted":
-        initial = config.loss_options.get("sigma", 1.0)
-        if isinstance(initial, (list, str)):
+        initial = config.loss_options.get("sigma", "auto")
+        if isinstance(initial, list) or (isinstance(initial, str) and initial != "auto"):
             raise ValueError(
                 "a predicted sigma has no schedule: loss_options.sigma must be the number it "
                 f"starts at, got {initial!r}"
             )
+        initial = None if initial == "auto" else initial
         head = functools.partial(GaussianHead, sigma="predicted", initial=initial)
     model = models.get(config.model, classes, shape, head, **config.model_options)
     return nn.Sequential(Prepare(mean, std, config.image_size), model)
@@ -81,12 +82,14 @@ def loss_of(config: Config) -> nn.Module:
     reduction = options.get("reduction", "mean")
     if reduction == "none" or (reduction == "sum" and config.accumulate > 1):
         raise ValueError(f'loss_options.reduction must be "mean" in training, got {reduction!r}')
+    if options.get("synchronize"):
+        raise ValueError("loss_options.synchronize is not needed: scores of processes are gathered")
     if config.loss == "exact":
         for name, kind in (("sigma", SigmaSchedule), ("margin", MarginSchedule)):
-            if name in options:
+            if name in options and options[name] != "auto":
                 options[name] = _schedule(f"loss_options.{name}", kind, options[name])
-        if options.get("weight") is not None:
-            options["weight"] = _weights("loss_options.weight", options["weight"])
+    if options.get("weight") is not None:
+        options["weight"] = _weights("loss_options.weight", options["weight"])
     return losses.get(config.loss, **options)
 
 

@@ -1,5 +1,6 @@
 """The folder of a run: what it was told, where it ran, what it measured."""
 
+import dataclasses
 import json
 import os
 import platform
@@ -22,7 +23,7 @@ from exact_torch.train.run_files import RunError, RunWarning
 __all__ = ["FILES", "Folder"]
 
 # What a run may leave that failed before its first checkpoint.
-_BEFORE = ("config.json", "environment.json", "metrics.jsonl", "best.pt", "lock")
+_BEFORE = ("config.json", "environment.json", "metrics.jsonl", "best.pt", "lock", "tensorboard")
 _RESULTS = ("checkpoint.pt", "model.pt", "summary.json")  # what another run must not overwrite
 FILES = (*_BEFORE, *_RESULTS, "curves.png", "confusion.png")
 
@@ -49,10 +50,14 @@ class Folder:
     config : Config
     writes : bool
         Whether this process is the one that writes.
+    extend : bool
+        Whether a run of the same config with fewer epochs may go on with this one.
     """
 
-    def __init__(self, path: Path, config: Config, writes: bool = True) -> None:
-        self.path, self.config, self.writes = path, config, writes
+    def __init__(
+        self, path: Path, config: Config, writes: bool = True, extend: bool = False
+    ) -> None:
+        self.path, self.config, self.writes, self.extend = path, config, writes, extend
         self._is_locked = False
         self._check()
 
@@ -64,6 +69,8 @@ class Folder:
         begun = [name for name in _RESULTS if (self / name).exists()]
         if begun and (self / "config.json").exists():
             known = run_files.read_config(self.path)  # by another version, which has other fields
+            if self._is_longer(known):
+                return True
             _check_same(self.config.to_json(), known.to_json(), self.path)
             return True
         if not self.writes or not self.path.exists():
@@ -78,6 +85,11 @@ class Folder:
         if any(file.name not in _BEFORE and file.suffix != ".part" for file in self.path.iterdir()):
             raise RunError(f"{self.path} holds other files and no run; name another folder")
         return False
+
+    def _is_longer(self, known: Config) -> bool:
+        """Whether this run continues the one in the folder with more epochs."""
+        same = dataclasses.replace(self.config, epochs=known.epochs) == known
+        return self.extend and same and self.config.epochs > known.epochs
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -96,7 +108,10 @@ class Folder:
             self._is_locked = True
             try:
                 begun = self._check()  # again: another process may have been here since
-                if not begun:
+                longer = begun and self._is_longer(run_files.read_config(self.path))
+                if longer:
+                    (self / "summary.json").unlink(missing_ok=True)
+                if longer or not begun:
                     self._write("config.json", _json(self.config.to_json()))
                 if not (begun and (self / "environment.json").exists()):
                     self._write("environment.json", _json(environment()))
@@ -111,6 +126,10 @@ class Folder:
 
     def summary(self) -> dict[str, Any] | None:
         """The summary, if the run is finished."""
+        if self.extend and (self / "config.json").exists():
+            known = run_files.read_config(self.path)
+            if self._is_longer(known):
+                return None
         return run_files.read_summary(self.path)
 
     def save_summary(self, summary: dict[str, Any]) -> None:

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from exact_torch.train import checkpoint
-from exact_torch.train.config import Config, with_settings
+from exact_torch.train.config import Config
 from exact_torch.train.folder_lock import hold_folder
 from exact_torch.train.record import Folder
 from exact_torch.train.run_files import RunError, read_summary
+from exact_torch.train.settings import with_settings
 from mvnorth._interface import whole_number
 
 __all__ = ["Trial", "search", "settings_of"]

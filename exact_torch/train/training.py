@@ -17,11 +17,13 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from exact_torch import models, optim
 from exact_torch.data import Dataset, augment, batches
+from exact_torch.exact_module import ExactLoss
 from exact_torch.grad_norm import GradientNormalizer
 from exact_torch.heads import GaussianScores
 from exact_torch.train import judgement
 from exact_torch.train.config import Config
 from exact_torch.train.distributed import Processes
+from exact_torch.train.mixing_inputs import Mixed, mix
 from exact_torch.train.network import loss_of, network_of
 
 __all__ = ["Training", "seed_of"]
@@ -86,7 +88,11 @@ class Training:
             **own,
         )
         self.schedule = optim.lr_schedule(
-            config.schedule, self.optimizer, config.epochs, **config.schedule_options
+            config.schedule,
+            self.optimizer,
+            config.epochs,
+            epoch_steps=self.epoch_steps,
+            **config.schedule_options,
         )
         self.asam = optim.Asam(self.network, config.rho, config.eta) if config.rho else None
         self.normalizer = GradientNormalizer(self.optimizer)
@@ -162,6 +168,7 @@ class Training:
             self.scaler.update()
         if self.ema is not None:
             self.ema.update_parameters(self.network)
+        self.schedule.step_batch()
         self.step += 1
 
     def _gradient(
@@ -175,18 +182,31 @@ class Training:
             with nullcontext() if number == accumulate - 1 else self._no_sync():
                 # Processes draw different noise for their examples, and the same for the loss.
                 torch.manual_seed(seed_of(seed, 2, self.step, number, self.processes.rank))
-                scores, sigma = self._scores(part)
+                mixed = self._mixed(part, number)
+                scores, sigma = self._scores(part if mixed is None else mixed.inputs)
                 torch.manual_seed(seed_of(seed, 3, self.step, number))
                 whole = self.processes.gather(scores)
                 targets = self.processes.gather(own.to(self.device))
-                if sigma is None:
-                    value = phase(whole, targets)
-                else:
+                outputs: Tensor | GaussianScores = whole
+                if sigma is not None:
                     sigma = self.processes.gather(sigma)
-                    value = phase(whole, targets, sigma)
+                    outputs = GaussianScores(whole, sigma)
+                value = phase(outputs, targets)
+                if mixed is not None:
+                    others = self.processes.gather(own[mixed.partners].to(self.device))
+                    rest = 1.0 - mixed.share
+                    value = mixed.share * value + rest * phase(outputs, others)
                 self.scaler.scale(value / accumulate).backward()
             if measure:
                 self._measure(value.detach(), whole.detach(), targets, sigma)
+
+    def _mixed(self, inputs: Tensor, number: int) -> Mixed | None:
+        """The inputs mixed in pairs, if that is wanted; in the same shares in all processes."""
+        if self.config.mix == "none":
+            return None
+        seed = seed_of(self.config.seed, 5, self.step, number)
+        generator = torch.Generator().manual_seed(seed)
+        return mix(inputs, self.config.mix, self.config.mix_alpha, generator)
 
     def _scores(self, inputs: Tensor) -> tuple[Tensor, Tensor | None]:
         inputs = inputs.to(self.device)
@@ -206,7 +226,9 @@ class Training:
     @torch.no_grad()
     def _measure(self, value: Tensor, scores: Tensor, labels: Tensor, sigma: Tensor | None) -> None:
         deviation = judgement.noise(self.loss, scores, sigma)
-        shown = getattr(self.loss, "current_sigma", torch.nan) if sigma is None else sigma.mean()
+        shown: Any = torch.nan
+        if isinstance(self.loss, ExactLoss):
+            shown = self.loss.deviation(scores.shape[1]) if sigma is None else sigma.mean()
         measures = (
             value,
             (scores.argmax(1) == labels).double().mean(),

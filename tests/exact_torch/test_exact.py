@@ -18,6 +18,7 @@ from support.exact_batches import (
 import mvnorth
 from exact_torch import (
     ExactLoss,
+    GaussianScores,
     SigmaSchedule,
     argmax_probs,
     exact_loss,
@@ -44,7 +45,7 @@ def test_is_the_frequency_of_the_right_class(shape):
 def test_is_the_orthant_probability_that_scipy_computes(shape):
     scores, labels = batch()
     sigma = per_entry(deviations(shape), *scores.shape).numpy()
-    found = exact_loss(scores, labels, deviations(shape), reduction="none").numpy()
+    found = exact_loss(scores, labels, sigma=deviations(shape), reduction="none").numpy()
     for b, y in enumerate(labels.tolist()):
         others = np.arange(5) != y
         m = scores[b, y].item() - scores[b].numpy()[others]
@@ -67,8 +68,8 @@ def test_two_classes_are_a_probit():
 def test_objectives_are_of_the_same_probability():
     scores, labels = batch()
     accuracy = expected_accuracy(scores, labels, 0.7, reduction="none")
-    nll = exact_loss(scores, labels, 0.7, reduction="none")
-    error = exact_loss(scores, labels, 0.7, objective="error", reduction="none")
+    nll = exact_loss(scores, labels, sigma=0.7, reduction="none")
+    error = exact_loss(scores, labels, sigma=0.7, objective="error", reduction="none")
     torch.testing.assert_close(torch.exp(-nll), accuracy)
     torch.testing.assert_close(1.0 - error, accuracy)
 
@@ -108,7 +109,7 @@ def test_topk_accuracy(k):
 
 def test_topk_accuracy_of_many_classes():
     scores, labels = batch(3, 1000, spread=1.0)
-    found = expected_topk_accuracy(scores, labels, 5, reduction="none")
+    found = expected_topk_accuracy(scores, labels, 5, 1.0, reduction="none")
     expected = mvnorth.prob_topk(scores.numpy(), 1.0, 5)[np.arange(3), labels]
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-12)
 
@@ -143,27 +144,28 @@ def test_margin_limits_the_differences():
 
 def test_normalize_is_over_the_whole_batch():
     scores, labels = batch()
-    expected = exact_loss((scores - scores.mean()) / scores.std(), labels)
-    torch.testing.assert_close(exact_loss(scores, labels, normalize=True), expected)
+    options = {"normalize": True, "sigma": 1.0}
+    expected = exact_loss((scores - scores.mean()) / scores.std(), labels, sigma=1.0)
+    torch.testing.assert_close(exact_loss(scores, labels, **options), expected)
     masked = torch.cat([scores, torch.full((4, 1), -math.inf, dtype=torch.float64)], 1)
-    torch.testing.assert_close(exact_loss(masked, labels, normalize=True), expected)
+    torch.testing.assert_close(exact_loss(masked, labels, **options), expected)
     more = torch.cat([scores, 100.0 * scores[:1]])
     ignored = torch.cat([labels, torch.tensor([-100])])
-    torch.testing.assert_close(exact_loss(more, ignored, normalize=True), expected)
+    torch.testing.assert_close(exact_loss(more, ignored, **options), expected)
 
 
 def test_truncate_keeps_the_strongest():
     scores, labels = batch(classes=8)
     sigma = deviations((1, 8))
-    found = exact_loss(scores, labels, sigma, truncate=3, reduction="none")
+    found = exact_loss(scores, labels, sigma=sigma, truncate=3, reduction="none")
     for b, y in enumerate(labels.tolist()):
         order = [j for j in scores[b].argsort(descending=True).tolist() if j != y][:3]
         kept = [y, *order]
-        own = exact_loss(scores[b : b + 1, kept], torch.tensor([0]), sigma[:, kept])
+        own = exact_loss(scores[b : b + 1, kept], torch.tensor([0]), sigma=sigma[:, kept])
         torch.testing.assert_close(found[b], own)
-    whole = exact_loss(scores, labels, sigma, reduction="none")
+    whole = exact_loss(scores, labels, sigma=sigma, reduction="none")
     assert (found < whole).all()
-    every = exact_loss(scores, labels, sigma, truncate=7, reduction="none")
+    every = exact_loss(scores, labels, sigma=sigma, truncate=7, reduction="none")
     torch.testing.assert_close(every, whole)
 
 
@@ -199,7 +201,8 @@ def test_reductions_and_ignored_labels():
     torch.testing.assert_close(exact_loss(scores, labels), each[[0, 2, 3]].mean())
     _, grad = loss_and_gradient(scores, labels)
     assert (grad[1] == 0.0).all()
-    assert exact_loss(scores, torch.full((4,), -100)).item() == 0.0
+    assert exact_loss(scores, torch.full((4,), -100)).isnan()  # as cross-entropy
+    assert exact_loss(scores, torch.full((4,), -100), reduction="sum").item() == 0.0
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32], ids=str)
@@ -224,8 +227,8 @@ def test_relabelling_changes_nothing():
     sigma = deviations((1, 5))
     order = torch.tensor([3, 1, 4, 0, 2])
     inverse = order.argsort()
-    found = exact_loss(scores[:, order], inverse[labels], sigma[:, order])
-    torch.testing.assert_close(found, exact_loss(scores, labels, sigma))
+    found = exact_loss(scores[:, order], inverse[labels], sigma=sigma[:, order])
+    torch.testing.assert_close(found, exact_loss(scores, labels, sigma=sigma))
 
 
 def test_no_rows():
@@ -235,7 +238,7 @@ def test_no_rows():
     exact_loss(scores, labels).backward()
     assert argmax_probs(scores).shape == (0, 5)
     sigma = torch.ones(0, 5)
-    assert exact_loss(scores, labels, sigma, method="genz", reduction="none").shape == (0,)
+    assert exact_loss(scores, labels, sigma=sigma, method="genz", reduction="none").shape == (0,)
 
 
 # The module
@@ -244,15 +247,16 @@ def test_no_rows():
 def test_module_follows_its_schedules():
     scores, labels = batch()
     weight = torch.arange(1.0, 6.0, dtype=torch.float64)
-    loss = ExactLoss(SigmaSchedule(10.0, 0.1), margin=lambda p: 1.0 - p, weight=weight)
+    loss = ExactLoss(sigma=SigmaSchedule(10.0, 0.1), margin=lambda p: 1.0 - p, weight=weight)
     for progress, sigma, margin in ((0.0, 10.0, 1.0), (0.5, 1.0, 0.5)):
         loss.set_progress(progress)
-        expected = exact_loss(scores, labels, sigma, margin=margin, weight=weight)
+        expected = exact_loss(scores, labels, sigma=sigma, margin=margin, weight=weight)
         torch.testing.assert_close(loss(scores, labels), expected)
     predicted = deviations((4, 1))
-    expected = exact_loss(scores, labels, predicted, margin=0.5, weight=weight)
-    torch.testing.assert_close(loss(scores, labels, predicted), expected)
-    again = ExactLoss(SigmaSchedule(10.0, 0.1), margin=lambda p: 1.0 - p, weight=weight)
+    expected = exact_loss(scores, labels, sigma=predicted, margin=0.5, weight=weight)
+    found = loss(GaussianScores(scores, predicted), labels)
+    torch.testing.assert_close(found, expected)
+    again = ExactLoss(sigma=SigmaSchedule(10.0, 0.1), margin=lambda p: 1.0 - p, weight=weight)
     again.load_state_dict(loss.state_dict())
     torch.testing.assert_close(again(scores, labels), loss(scores, labels))
     assert loss.phases == (loss,)

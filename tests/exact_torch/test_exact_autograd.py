@@ -43,7 +43,8 @@ def test_derivatives(shape, options):
     sigma = deviations(shape)
 
     def loss(scores, *given):
-        return exact_loss(scores, labels, *(given or (sigma,)), reduction="none", **options)
+        own = given[0] if given else sigma
+        return exact_loss(scores, labels, sigma=own, reduction="none", **options)
 
     inputs = (scores,) if shape is None else (scores, sigma.requires_grad_())
     assert gradcheck(loss, inputs)
@@ -77,19 +78,20 @@ def test_kernel_and_plain_torch_agree(shape, margin):
     for k in (1, 2):
         fast = _ops._operator(scores, labels, sigma, margin, k, 0, None, 2)
         plain = _ops._evaluate(_ops._plain_integral, scores, labels, sigma, margin, k, 0, None, 2)
+        certain = fast[0] > math.log(1e-9) if k > 1 else slice(None)  # plain torch has no tails
         for a, b in zip(fast, plain, strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
+            torch.testing.assert_close(a[certain], b[certain], rtol=1e-9, atol=1e-11)
 
 
 def test_function_transforms():
     scores, labels = batch()
     _, expected = loss_and_gradient(scores, labels)
-    one = torch.func.grad(lambda s, y: exact_loss(s[None], y[None]))
+    one = torch.func.grad(lambda s, y: exact_loss(s[None], y[None], sigma=1.0))
     torch.testing.assert_close(torch.func.vmap(one)(scores, labels), expected)
-    per_row = torch.func.vmap(lambda s, y, t: exact_loss(s[None], y[None], t))
+    per_row = torch.func.vmap(lambda s, y, t: exact_loss(s[None], y[None], sigma=t))
     sigma = deviations((4,))
     torch.testing.assert_close(
-        per_row(scores, labels, sigma), exact_loss(scores, labels, sigma, reduction="none")
+        per_row(scores, labels, sigma), exact_loss(scores, labels, sigma=sigma, reduction="none")
     )
     twice = torch.func.jacrev(torch.func.jacrev(lambda s: exact_loss(s, labels[:1])))
     hessian = twice(scores[:1])[0, :, 0]
@@ -105,7 +107,9 @@ def test_hessians_of_many_deviations():
     label = torch.tensor([1])
 
     def hessian(sigma):
-        return torch.func.jacrev(torch.func.jacrev(lambda s: exact_loss(s, label, sigma)))(scores)
+        return torch.func.jacrev(torch.func.jacrev(lambda s: exact_loss(s, label, sigma=sigma)))(
+            scores
+        )
 
     sigma = deviations((2, 1, 1))
     found = torch.func.vmap(hessian)(sigma)
@@ -118,7 +122,7 @@ def test_compiled_whole():
 
     def loss(scores, labels, sigma):
         options = {"margin": 1.0, "normalize": True, "truncate": 3, "ignore_index": 7}
-        return exact_loss(scores, labels, sigma, **options)
+        return exact_loss(scores, labels, sigma=sigma, **options)
 
     compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
     results = []
@@ -131,12 +135,12 @@ def test_compiled_whole():
         torch.testing.assert_close(a, b)
     plain = torch.compile(exact_loss, fullgraph=True, backend="aot_eager")
     with pytest.raises(ValueError, match=r"labels\[0\] = 9 is not a class"):
-        plain(scores, torch.full((4,), 9), sigma)
+        plain(scores, torch.full((4,), 9), sigma=sigma)
 
 
 def test_compiled_once_for_a_schedule():
     scores, labels = batch()
-    loss = ExactLoss(SigmaSchedule(10.0, 0.1), margin=MarginSchedule(0.5))
+    loss = ExactLoss(sigma=SigmaSchedule(10.0, 0.1), margin=MarginSchedule(0.5))
     seen = []
 
     def backend(graph, example):
@@ -154,8 +158,10 @@ def test_compiled_with_a_number_that_changes():
     scores, labels = batch()
     compiled = torch.compile(exact_loss, fullgraph=True, backend="eager")
     for sigma in (1.0, 2.0, 3.0):
-        found = compiled(scores, labels, sigma, margin=1.0 / sigma)
-        torch.testing.assert_close(found, exact_loss(scores, labels, sigma, margin=1.0 / sigma))
+        found = compiled(scores, labels, sigma=sigma, margin=1.0 / sigma)
+        torch.testing.assert_close(
+            found, exact_loss(scores, labels, sigma=sigma, margin=1.0 / sigma)
+        )
 
 
 OPERATORS = {
@@ -183,8 +189,8 @@ def test_half_precision_and_autocast_are_computed_in_single():
     scores, labels = batch(dtype=torch.float32)
     half = scores.to(torch.bfloat16)
     found = exact_loss(half, labels)
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found, exact_loss(half.float(), labels))
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found, exact_loss(half.float(), labels).bfloat16(), rtol=0, atol=0)
     layer = torch.nn.Linear(5, 5)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         output = layer(scores)
@@ -202,7 +208,7 @@ def test_derivatives_in_sigma_are_single_under_autocast(shape):
     for enabled in (False, True):
         sigma = deviations(shape, torch.float32).requires_grad_()
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
-            exact_loss(scores, labels, sigma).backward()
+            exact_loss(scores, labels, sigma=sigma).backward()
         slopes.append(sigma.grad)
     torch.testing.assert_close(*slopes)
 
@@ -247,7 +253,7 @@ def test_genz_gradients_are_those_of_its_estimate():
 
     def loss(scores, sigma):
         torch.manual_seed(3)
-        return exact_loss(scores, labels, sigma, method="genz", n=64, reduction="none")
+        return exact_loss(scores, labels, sigma=sigma, method="genz", n=64, reduction="none")
 
     assert gradcheck(loss, (scores, sigma), atol=1e-6)
 
@@ -268,7 +274,7 @@ def test_second_derivatives_of_scores_far_behind(score, dtype):
     labels = torch.tensor([0])
 
     def loss(scores):
-        return exact_loss(scores, labels)
+        return exact_loss(scores, labels, sigma=1.0)
 
     scores = torch.tensor([[score, 0.0, 0.25]], dtype=dtype)
     found = torch.func.jacrev(torch.func.jacrev(loss))(scores).view(3, 3)
@@ -288,7 +294,7 @@ def test_second_derivatives_in_single_precision_are_those_of_double():
         found = []
         for dtype in (torch.float32, torch.float64):
             given = scores.detach().to(dtype), sigma.detach().to(dtype)
-            once = torch.func.jacrev(lambda s, t: exact_loss(s, labels, t), (0, 1))
+            once = torch.func.jacrev(lambda s, t: exact_loss(s, labels, sigma=t), (0, 1))
             hessian = torch.func.jacrev(once, (0, 1))(*given)
             found.append([part.double() for row in hessian for part in row])
         for single, double in zip(*found, strict=True):

@@ -17,13 +17,15 @@ from exact_torch import argmax_probs, exact_loss
         ({"labels": torch.tensor([0, -1, 2, 3])}, ValueError, r"labels\[1\] = -1"),
         ({"labels": torch.zeros(3, dtype=torch.int64)}, ValueError, r"labels must be \(4,\)"),
         ({"labels": torch.zeros(4)}, TypeError, "whole numbers"),
-        ({"scores": torch.zeros(4, 5, 2)}, ValueError, r"scores must be \(B, C\)"),
+        ({"scores": torch.zeros(4, 5, 2)}, ValueError, r"labels must be \(4, 2\).*got \(4,\)"),
+        ({"scores": torch.zeros(())}, ValueError, r"scores must be \(B, C\)"),
+        ({"weight": 1.0}, TypeError, "weight must be a torch.Tensor, got float"),
         ({"scores": torch.zeros(4, 1)}, ValueError, "C >= 2"),
         ({"scores": torch.zeros(4, 5, dtype=torch.int64)}, TypeError, "floating point"),
         ({"sigma": 0.0}, ValueError, "sigma must be"),
         ({"sigma": -1.0}, ValueError, "sigma must be"),
         ({"sigma": math.nan}, ValueError, "sigma must be"),
-        ({"sigma": "1"}, TypeError, "sigma must be a number"),
+        ({"sigma": "1"}, ValueError, "sigma must be one of 'auto', got '1'"),
         ({"sigma": 1e50}, ValueError, r"sigma must be from .* range of torch\.float32.*1e\+50"),
         ({"sigma": 1e-50}, ValueError, r"sigma must be from .* range of torch\.float32.*1e-50"),
         ({"sigma": 10**400}, ValueError, "sigma must be a finite number"),
@@ -69,7 +71,7 @@ def test_wrong_input_is_named(change, error, message):
 def test_one_deviation_an_example_or_a_class():
     scores, _ = batch(5, 5)
     with pytest.raises(ValueError, match=r"give \(B, 1\) or \(1, C\)"):
-        exact_loss(scores, torch.arange(5), torch.ones(5))
+        exact_loss(scores, torch.arange(5), sigma=torch.ones(5))
 
 
 @pytest.mark.parametrize("row", [[math.nan, 0.0], [math.inf, 0.0], [-math.inf, -math.inf]], ids=str)

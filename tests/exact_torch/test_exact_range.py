@@ -20,7 +20,7 @@ def test_finite_at_the_ends(classes, sigma, objective, dtype):
     for shape in ((), (6, 1), (1, classes), (6, classes)):
         spread = torch.full(shape, sigma, dtype=dtype, requires_grad=True)
         given = scores.clone().requires_grad_()
-        loss = exact_loss(given, labels, spread, objective=objective, reduction="none")
+        loss = exact_loss(given, labels, sigma=spread, objective=objective, reduction="none")
         loss.sum().backward()
         assert torch.isfinite(loss).all()
         assert (loss >= 0.0).all()
@@ -37,7 +37,7 @@ def test_deviations_of_all_sizes(dtype):
     )
     sigma.requires_grad_()
     scores.requires_grad_()
-    loss = exact_loss(scores, labels, sigma, reduction="none")
+    loss = exact_loss(scores, labels, sigma=sigma, reduction="none")
     loss.sum().backward()
     for found in (loss, scores.grad, sigma.grad):
         assert torch.isfinite(found).all()
@@ -136,7 +136,7 @@ def test_deviations_whose_ratio_is_beyond_single_precision():
     sigma = torch.tensor([[1e20, 1e-20]], requires_grad=True)
     scores = torch.zeros(1, 2, requires_grad=True)
     for label in (0, 1):
-        loss = exact_loss(scores, torch.tensor([label]), sigma)
+        loss = exact_loss(scores, torch.tensor([label]), sigma=sigma)
         assert loss.item() == pytest.approx(math.log(2.0), rel=1e-7)
         in_scores, in_sigma = torch.autograd.grad(loss, (scores, sigma))
         slope = math.sqrt(2.0 / math.pi) / 1e20
@@ -158,7 +158,7 @@ def test_two_classes_with_deviations_of_any_ratio(label, unit, dtype):
         scores = torch.zeros(8, 2, dtype=dtype)
         scores[:, label] = gap * unit
         scores.requires_grad_()
-        loss = exact_loss(scores, torch.full((8,), label), sigma, reduction="none")
+        loss = exact_loss(scores, torch.full((8,), label), sigma=sigma, reduction="none")
         in_scores, in_sigma = torch.autograd.grad(loss.sum(), (scores, sigma))
         total = torch.linalg.vector_norm(sigma.detach().double(), dim=1)
         m = scores.detach().double()[:, label] / total

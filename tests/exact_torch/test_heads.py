@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from exact_torch import equivalent_sigma
 from exact_torch.grad_norm import GradientNormalizer
 from exact_torch.heads import GaussianHead, GaussianScores
 from exact_torch.schedules import SigmaSchedule
@@ -36,7 +37,7 @@ def two_class_loss(mean, labels, sigma):
 
 
 def test_predicted_by_hand():
-    head = GaussianHead(2, 2, initial=2.0, sigma_min=0.5)
+    head = GaussianHead(2, 2, initial=2.0, sigma_min=0.5, sigma_max=3.5)
     with torch.no_grad():
         head.weight.copy_(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
         head.bias.copy_(torch.tensor([0.5, -0.5]))
@@ -44,7 +45,8 @@ def test_predicted_by_hand():
         head.sigma_bias.fill_(0.25)
     mean, sigma = head(torch.tensor([[1.0, 10.0], [2.0, 1.0]]))
     assert mean.tolist() == [[21.5, 42.5], [4.5, 9.5]]
-    expected = [[0.5 + math.log1p(math.exp(raw))] for raw in (-8.75, 1.25)]
+    raw = [each / math.sqrt(2) + 0.25 for each in (-9.0, 1.0)]
+    expected = [[0.5 + 3.0 / (1.0 + math.exp(-each))] for each in raw]
     torch.testing.assert_close(sigma, torch.tensor(expected))
 
 
@@ -55,9 +57,26 @@ def test_predicted_starts_where_asked(initial):
     torch.testing.assert_close(sigma, torch.full((7, 1), initial), rtol=1e-5, atol=0.0)
 
 
-def test_starts_at_one_by_default():
-    assert GaussianHead(5, 3)(features(1, 5)).sigma.item() == pytest.approx(1.0)
-    assert GaussianHead(5, 3, sigma="fixed")(features(1, 5)).sigma == 1.0
+def test_starts_as_cross_entropy_by_default():
+    expected = equivalent_sigma(3)
+    assert GaussianHead(5, 3)(features(1, 5)).sigma.item() == pytest.approx(expected)
+    assert GaussianHead(5, 3, sigma="fixed")(features(1, 5)).sigma == expected
+
+
+def test_predicted_stays_between_its_limits():
+    head = GaussianHead(5, 3, initial=1.0)
+    nn.init.ones_(head.sigma_weight)
+    sigma = head(torch.tensor([[-1e3] * 5, [1e3] * 5])).sigma
+    torch.testing.assert_close(sigma, torch.tensor([[1e-3], [4.0]]))
+
+
+def test_features_move_sigma_as_much_as_the_bias_whatever_their_number():
+    """The gradient in the weights, for features of one size, is that in the bias."""
+    for size in (1, 100, 10_000):
+        head = GaussianHead(size, 3, dtype=torch.float64)
+        head(torch.ones(1, size, dtype=torch.float64)).sigma.sum().backward()
+        ratio = head.sigma_weight.grad.norm() / head.sigma_bias.grad
+        assert ratio.item() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
@@ -81,7 +100,7 @@ def test_half_precision_does_not_round_sigma(autocast):
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         mean, sigma = head(torch.ones(2, 4, dtype=head.weight.dtype))
     assert mean.dtype == torch.bfloat16
-    expected = 1e-3 + math.log1p(math.exp(-9.0))
+    expected = 1e-3 + (head.sigma_max - 1e-3) / (1.0 + math.exp(9.0))
     torch.testing.assert_close(sigma, torch.full((2, 1), expected), rtol=1e-6, atol=0.0)
 
 
@@ -150,18 +169,18 @@ def test_gradients_reach_sigma():
 
 @pytest.mark.parametrize("right", [True, False])
 def test_descent_lowers_sigma_of_the_right_and_raises_that_of_the_wrong(right):
-    head = GaussianHead(1, 2)
+    head = GaussianHead(1, 2, initial=1.0)
     with torch.no_grad():
         head.weight.copy_(torch.tensor([[1.0], [-1.0]]))
         head.bias.zero_()
     mean, sigma = head(torch.ones(1, 1))
     two_class_loss(mean, torch.tensor([0 if right else 1]), sigma).sum().backward()
     # d(-log Phi(2 t)) / dt = -2 phi / Phi with t = +-1 / (sigma sqrt(2)); dt / dsigma = -t / sigma;
-    # the slope of softplus where it is 1 - sigma_min; all at sigma = 1.
+    # the derivative of the sigmoid where sigma is 1; all at sigma = 1.
     t = 2**-0.5 if right else -(2**-0.5)
     density = math.exp(-2 * t * t) / math.sqrt(2 * math.pi)
     tail = 0.5 * math.erfc(-2 * t / math.sqrt(2))
-    slope = -math.expm1(-(1.0 - head.sigma_min))
+    slope = (1.0 - head.sigma_min) * (head.sigma_max - 1.0) / (head.sigma_max - head.sigma_min)
     expected = 2 * density / tail * t * slope
     assert head.sigma_bias.grad.item() == pytest.approx(expected, rel=1e-5)
     assert head.sigma_weight.grad.item() == pytest.approx(expected, rel=1e-5)
@@ -283,10 +302,10 @@ def test_says_what_it_is(head):
         ({"num_classes": 0}, "num_classes must be at least 1, got 0"),
         ({"sigma": "learned"}, "sigma must be one of 'predicted'.*got 'learned'"),
         ({"sigma": 1.0}, "sigma must be one of .*got 1.0"),
-        ({"initial": 1e50}, "initial must be a finite number <= 3.40282e.38, got 1e.50"),
+        ({"initial": 1e50}, "sigma_max must be a finite number <= 3.40282e.38, got 4e.50"),
         ({"initial": -1.0}, "initial must be a finite number > 0, got -1.0"),
         ({"sigma_min": 0.0}, "sigma_min must be a finite number > 0, got 0.0"),
-        ({"initial": 0.1, "sigma_min": 0.1}, "initial must be above sigma_min=0.1, got 0.1"),
+        ({"initial": 0.1, "sigma_min": 0.1}, "above sigma_min=0.1 and below sigma_max=0.4"),
         ({"sigma": "scheduled"}, "schedule must be a SigmaSchedule or the name.*got None"),
         ({"sigma": "scheduled", "schedule": "cifar"}, "name must be one of"),
         ({"sigma": "scheduled", "schedule": "mnist", "initial": 1.0}, "initial is for.*got 1.0"),

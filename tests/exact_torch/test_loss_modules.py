@@ -194,10 +194,10 @@ def test_tensors_among_options_move_with_the_module():
 
 def test_learned_prior():
     logits, labels = batch()
-    loss = losses.get("beta_bernoulli", weight=0.25, theta=0.75, learned=True).double()
-    fixed = losses.get("beta_bernoulli", weight=0.25, theta=0.75)
+    loss = losses.get("beta_bernoulli", prior_weight=0.25, theta=0.75, learned=True).double()
+    fixed = losses.get("beta_bernoulli", prior_weight=0.25, theta=0.75)
     torch.testing.assert_close(loss(logits, labels), fixed(logits, labels), rtol=1e-7, atol=0)
-    assert sorted(dict(loss.named_parameters())) == ["prior.theta", "prior.weight"]
+    assert sorted(dict(loss.named_parameters())) == ["prior.prior_weight", "prior.theta"]
     assert not list(fixed.parameters())
     before = loss(logits, labels)
     before.backward()

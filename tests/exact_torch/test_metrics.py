@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
-from exact_torch import metrics
+from exact_torch import GaussianScores, metrics
 
 RECALLS = (0.5, 0.9, 0.99, 1.0)
 
@@ -208,3 +208,29 @@ def test_wrong_input():
 def test_expected_accuracy_is_among_the_metrics():
     found = metrics.expected_accuracy(torch.zeros(2, 4), torch.tensor([0, 3]))
     assert found.item() == pytest.approx(0.25)
+
+
+def test_running_expected_accuracy_is_that_of_all_batches():
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(10, 4, generator=generator)
+    labels = torch.randint(4, (10,), generator=generator)
+    metric = metrics.ExpectedAccuracy(sigma=0.7, ignore_index=9)
+    assert metric.compute().isnan()
+    values = [
+        metric(scores[part], labels[part]) for part in (slice(0, 3), slice(3, 4), slice(4, 10))
+    ]
+    metric.update(scores[:2], torch.tensor([9, 9]))
+    expected = metrics.expected_accuracy(scores, labels, 0.7)
+    assert metric.compute().item() == pytest.approx(expected.item(), rel=1e-6)
+    assert values[0].item() == pytest.approx(
+        metrics.expected_accuracy(scores[:3], labels[:3], 0.7).item(), rel=1e-6
+    )
+    metric.reset()
+    sigma = 0.5 + torch.rand(10, 1, generator=generator)
+    given = labels.clone()
+    given[4] = 9
+    metric.update(GaussianScores(scores, sigma), given)
+    kept = given != 9
+    expected = metrics.expected_accuracy(scores[kept], labels[kept], sigma[kept])
+    assert metric.compute().item() == pytest.approx(expected.item(), rel=1e-6)
+    assert metric.state_dict() == {}

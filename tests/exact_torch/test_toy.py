@@ -8,7 +8,7 @@ is trained too, they do not, which is the known objection to the example.
 import pytest
 import torch
 
-from exact_torch import losses
+from exact_torch import exact_loss, losses
 
 X = torch.tensor([-0.25, 0.0, 0.25], dtype=torch.float64)
 LABELS = torch.tensor([0, 0, 1])
@@ -61,7 +61,7 @@ def follow(loss):
         nonlocal count
         sigma = max(0.05, 1.0 * 0.05 ** (count / 600))
         count += 1
-        return loss(scores, labels, sigma)
+        return exact_loss(scores, labels, sigma=sigma, objective=loss.options["objective"])
 
     return scheduled
 

@@ -29,7 +29,7 @@ def test_whole_program(tmp_path, capsys):
 
 def test_programs_compute_the_same():
     batch = exact.Batch(5, 4, trained=True)
-    loss = exact_loss(batch.scores, batch.labels, reduction="none")
+    loss = exact_loss(batch.scores, batch.labels, sigma=1.0, reduction="none")
     log_prob, _ = exact.Published(4, 4096, torch.float32)(batch.m)
     torch.testing.assert_close(-log_prob, loss, rtol=1e-2, atol=1e-3)
     assert batch.scores.gather(1, batch.labels[:, None]).mean() > 1.0

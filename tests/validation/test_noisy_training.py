@@ -28,7 +28,7 @@ def test_gumbel_noise_is_softmax():
 def test_normal_noise_is_exact():
     for objective, kind in (("-log P", "nll"), ("1 - P", "error")):
         found = NoisyLoss("normal", objective, 0.7, True)(SCORES, LABELS)
-        right = exact_loss(SCORES, LABELS, 0.7, objective=kind, normalize=True)
+        right = exact_loss(SCORES, LABELS, sigma=0.7, objective=kind, normalize=True)
         assert found.item() == pytest.approx(right.item())
 
 

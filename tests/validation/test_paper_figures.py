@@ -89,7 +89,7 @@ def test_a_failed_task_does_not_silence_the_others():
 
 def test_a_broken_loss_is_flagged_in_the_toy_example(monkeypatch):
     def broken(scores, labels, sigma):
-        return exact_loss(scores, labels, 8 * sigma, reduction="none")
+        return exact_loss(scores, labels, sigma=8 * sigma, reduction="none")
 
     monkeypatch.setitem(toy.LOSSES, "EXACT, -log P", broken)
     claims = flagged(toy_example.section(performed(toy_example), "small"))
@@ -99,7 +99,7 @@ def test_a_broken_loss_is_flagged_in_the_toy_example(monkeypatch):
 
 def test_a_margin_that_does_nothing_is_flagged(monkeypatch):
     def broken(scores, labels, sigma, *, margin, **options):
-        return exact_loss(scores, labels, sigma, **options)
+        return exact_loss(scores, labels, sigma=sigma, **options)
 
     monkeypatch.setattr(v2_margin, "exact_loss", broken)
     results = performed(v2_margin, only=lambda task: task.name.startswith("landscape"))

@@ -48,11 +48,14 @@ def test_tables_and_pictures(section):
     [
         ("cross-entropy", lambda scores, labels, sigma: 1.1 * scores[:, 1] * (1 - 2 * labels)),
         ("hinge", lambda scores, labels, sigma: toy.losses.hinge(scores, labels, gamma=0.9)),
-        ("EXACT, -log P", lambda scores, labels, sigma: exact_loss(2 * scores, labels, sigma)),
+        (
+            "EXACT, -log P",
+            lambda scores, labels, sigma: exact_loss(2 * scores, labels, sigma=sigma),
+        ),
         (
             "EXACT, 1 - P",
             lambda scores, labels, sigma: (
-                -exact_loss(scores, labels, sigma, objective="error", reduction="none")
+                -exact_loss(scores, labels, sigma=sigma, objective="error", reduction="none")
             ),
         ),
     ],

@@ -52,8 +52,8 @@ def test_a_broken_coefficient_is_flagged(tmp_path):
 
 @pytest.mark.slow
 def test_a_broken_loss_is_flagged(tmp_path):
-    old = 'values = -log_prob if objective == "nll" else -torch.expm1(log_prob)\n    own_weight'
-    new = "values = -1.02 * log_prob\n    own_weight"
-    claims = flags(tmp_path, "exact", "exact_torch/exact.py", old, new)
+    old = 'return -log_prob if self.options.objective == "nll" else -torch.expm1(log_prob)'
+    new = "return -1.02 * log_prob"
+    claims = flags(tmp_path, "exact", "exact_torch/_values.py", old, new)
     assert any("trapezoid" in claim for claim in claims)
     assert any("published draws of P is" in claim for claim in claims)

@@ -142,3 +142,29 @@ def test_what_does_not_fit_raises(name, options, error, message):
 def test_plateau_needs_a_metric():
     with pytest.raises(ValueError, match="metric must be given"):
         lr_schedule("plateau", optimizer(0.1), 8).step()
+
+
+def by_batch(steps, lr, **options):
+    """The rates of the steps, and that after the last."""
+    one = optimizer(lr)
+    schedule = lr_schedule("one_cycle", one, **options)
+    rates = []
+    for _ in range(steps + 1):
+        rates.append(one.param_groups[0]["lr"])
+        one.step()
+        schedule.step(0.5)  # the end of an epoch moves nothing
+        schedule.step_batch()
+    return rates
+
+
+def test_one_cycle_is_that_of_torch():
+    # Torch's peak is at step pct_start * total_steps - 1, its end at total_steps - 1.
+    expected = torchs(lambda o: lr_scheduler.OneCycleLR(o, 0.5, 21, pct_start=7 / 21), 20)
+    found = by_batch(20, 0.5, epochs=4, epoch_steps=5, final=0.04e-4)
+    assert found[:20] == pytest.approx(expected)
+
+
+def test_one_cycle_goes_up_and_down():
+    rates = by_batch(10, 0.5, epochs=10, warmup=0.5)
+    assert (rates[0], rates[5], rates[10]) == pytest.approx((0.02, 0.5, 5e-5))
+    assert rates[2] < rates[3] < rates[5] > rates[7] > rates[8]

@@ -1,6 +1,8 @@
 """Recipes: what the papers publish, names, files of users, and that every run can be made."""
 
+import dataclasses
 import functools
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,7 @@ import torch
 from exact_torch import models, optim, recipes
 from exact_torch.data import augment
 from exact_torch.schedules import SigmaSchedule
-from exact_torch.train import Config, with_settings
+from exact_torch.train import Config, train, with_settings
 from exact_torch.train.network import loss_of, network_of
 
 TABLES = [name for name in recipes.names() if f"{name}-small" in recipes.names()]
@@ -43,7 +45,8 @@ def test_names_lead_to_their_runs(name):
     whole = recipe(name)
     assert whole.name == name
     assert whole.doc.endswith(".")
-    assert set(whole.search) <= set(whole.runs)
+    assert set(whole.search) == set(whole.runs)
+    assert all(whole.search.values())
     each = recipes.variants(name)
     assert len(each) == len(whole.runs)
     for variant in (each[0], each[-1]):
@@ -312,3 +315,32 @@ def test_listing_imports_no_recipe():
         [sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_swapping_one_line_changes_nothing_else():
+    runs = recipe("swap-one-line").runs
+    for name, config in runs.items():
+        data, _, kind = name.rpartition("-")
+        head = "predicted" if kind == "head" else "linear"
+        loss = "ce" if kind == "ce" else "exact"
+        assert config == dataclasses.replace(runs[f"{data}-ce"], loss=loss, head=head)
+        assert config.loss_options == {}
+
+
+def test_default_grid_is_around_the_config():
+    config = recipe("digits").runs[""]
+    grid = recipes.default_grid(config)
+    assert config.lr in grid["lr"]
+    assert config.loss_options["margin"] in grid["loss_options.margin"]
+    assert config.loss_options["sigma"] in grid["loss_options.sigma"]
+    assert "loss_options.margin" not in recipes.default_grid(recipe("digits-ce").runs[""])
+    plain = recipe("swap-one-line").runs["digits-exact"]
+    assert "auto" in recipes.default_grid(plain)["loss_options.sigma"]
+    assert recipe("digits-ce").search[""] == recipes.default_grid(recipe("digits-ce").runs[""])
+
+
+def test_examples_are_left_to_learn_from_to_the_end(tmp_path):
+    """With a margin that is too small all of them are beyond it, and the gradient is 0."""
+    train(recipe("digits").runs[""], tmp_path, quiet=True, pictures=False)
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert all(json.loads(line)["train"]["gradient_norm"] > 0.0 for line in lines)

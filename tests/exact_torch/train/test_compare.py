@@ -4,9 +4,10 @@ import dataclasses
 import json
 
 import pytest
+from scipy import stats
 
-from exact_torch.train import Config, RunError
-from exact_torch.train.compare import compare, table
+from exact_torch.train import Config, RunError, curves
+from exact_torch.train.compare import compare, difference_table, differences, table
 from exact_torch.train.record import Folder
 
 
@@ -67,3 +68,41 @@ def test_as_much_is_said_as_tells_settings_apart(tmp_path):
     groups, _ = compare([tmp_path])
     names = [group.name for group in groups]
     assert names == ["loss=ce, lr=0.1", "loss=ce, lr=0.2", "loss=exact, lr=0.2"]
+
+
+def test_differences_are_paired_by_seed(tmp_path):
+    first = {0: 0.90, 1: 0.95, 2: 0.97, 5: 0.5}
+    second = {0: 0.92, 1: 0.96, 2: 0.99, 7: 0.1}
+    for loss, runs in (("ce", first), ("exact", second)):
+        for seed, accuracy in runs.items():
+            run(tmp_path / loss / str(seed), accuracy, loss=loss, seed=seed)
+    run(tmp_path / "other", 0.5, data="mnist", loss="exact")
+    groups, _ = compare([tmp_path])
+    (found,) = differences(groups)
+    assert (found.name, found.baseline) == ("data=digits, loss=exact", "data=digits, loss=ce")
+    pairs = [second[seed] - first[seed] for seed in (0, 1, 2)]
+    interval = stats.ttest_1samp(pairs, 0.0).confidence_interval(0.95)
+    assert found.seeds == 3
+    assert found.mean - found.half_width == pytest.approx(interval.low)
+    assert found.mean + found.half_width == pytest.approx(interval.high)
+    lines = difference_table([found]).splitlines()
+    assert "+1.67" in lines[2]
+    (turned,) = differences(groups, baseline="exact")
+    assert turned.mean == pytest.approx(-found.mean)
+
+
+def test_pictures_of_one_epoch_and_of_several_seeds(tmp_path):
+    measured = {
+        "epoch": 1,
+        "train": {"accuracy": 0.5, "loss": 1.0, "expected_accuracy": 0.4, "sigma": 1.0},
+        "validation": None,
+        "lr": 0.1,
+    }
+    curves.draw([measured], tmp_path / "one.png", "one epoch")
+    better = measured | {"train": {"accuracy": 0.7}}
+    again = measured | {"epoch": 2}
+    runs = {"a": [[measured], [better, again]], "b": [[measured]]}
+    assert curves._over_runs(runs["a"], "train") == ([1, 2], [0.6, 0.5], [0.5, 0.5], [0.7, 0.5])
+    curves.comparison(runs, tmp_path / "both.png")
+    assert (tmp_path / "one.png").stat().st_size > 10_000
+    assert (tmp_path / "both.png").stat().st_size > 10_000

@@ -25,7 +25,7 @@ def test_settings_take_the_types_of_the_fields():
         [
             "lr=1",
             "epochs=3",
-            "loss=ce",
+            "loss=exact",
             'augment=["flip"]',
             "image_size=none",
             "compile=true",
@@ -35,7 +35,7 @@ def test_settings_take_the_types_of_the_fields():
     )
     assert config.lr == 1.0
     assert isinstance(config.lr, float)
-    assert (config.epochs, config.loss, config.augment) == (3, "ce", ("flip",))
+    assert (config.epochs, config.loss, config.augment) == (3, "exact", ("flip",))
     assert config.image_size is None
     assert config.compile is True
     assert config.loss_options == {"margin": 0.5, "normalize": True, "sigma": [10, 0.01, 16]}
@@ -92,3 +92,20 @@ def test_settings_that_do_not_go_together():
 def test_a_config_does_not_change():
     with pytest.raises(dataclasses.FrozenInstanceError):
         Config().lr = 1.0  # type: ignore[misc]
+
+
+def test_another_loss_begins_without_the_options_of_the_one_before():
+    config = Config(
+        head="predicted",
+        loss_options={"sigma": 2.0, "margin": 1.0},
+        model_options={"width": 4},
+        schedule="cosine",
+        schedule_options={"warmup": 1},
+    )
+    changed = with_settings(config, ["loss_options.gamma=3", "loss=focal"])
+    assert (changed.loss, changed.loss_options, changed.head) == ("focal", {"gamma": 3}, "linear")
+    assert changed.model_options == {"width": 4}
+    assert with_settings(config, ["loss=exact"]) == config  # it is not another
+    assert with_settings(config, ["schedule=constant"]).schedule_options == {}
+    assert with_settings(config, ["model=linear"]).model_options == {}
+    assert with_settings(config, ["lr=0.5"]).loss_options == config.loss_options

@@ -1,6 +1,8 @@
 """Runs that are killed, and runs of several processes, end as if nothing had happened."""
 
+import dataclasses
 import json
+import math
 import os
 import signal
 import subprocess
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from exact_torch.train import Config, train
+from exact_torch.train import Config, RunError, train
 
 ROOT = Path(__file__).parents[3]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MVNORTH_NUM_THREADS": "1"}
@@ -180,3 +182,31 @@ def test_a_batch_that_cannot_be_shared(tmp_path):
     done = tried(tmp_path / "run", CONFIG | {"batch_size": 63}, TWO)
     assert done.returncode != 0
     assert "multiple of accumulate=1 times the 2 processes" in done.stderr
+
+
+def test_a_finished_run_can_be_extended(tmp_path):
+    config = Config(model="linear", epochs=2, epoch_steps=5, schedule="cosine", loss="ce")
+    short = train(config, tmp_path / "run", quiet=True, pictures=False)
+    longer = dataclasses.replace(config, epochs=4)
+    with pytest.raises(RunError, match="other settings: epochs=4"):
+        train(longer, tmp_path / "run", quiet=True, pictures=False)
+    other = dataclasses.replace(longer, lr=0.2)
+    with pytest.raises(RunError, match="other settings"):
+        train(other, tmp_path / "run", quiet=True, pictures=False, extend=True)
+    seen = []
+    done = train(
+        longer,
+        tmp_path / "run",
+        quiet=True,
+        pictures=False,
+        extend=True,
+        callbacks=[lambda measured, network: seen.append((measured["epoch"], measured["lr"]))],
+    )
+    assert (short["epochs"], done["epochs"]) == (2, 4)
+    # The rates of epochs 3 and 4 of 4, not what was left after 2 of 2: nothing.
+    half = [0.5 * config.lr * (1 + math.cos(math.pi * epoch / 4)) for epoch in (2, 3)]
+    assert [epoch for epoch, _ in seen] == [3, 4]
+    assert [rate for _, rate in seen] == pytest.approx(half)
+    again = train(longer, tmp_path / "run", quiet=True, extend=True)
+    assert again == done
+    assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 4

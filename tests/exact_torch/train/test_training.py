@@ -137,7 +137,7 @@ def test_seeds_count(digits):
 
 def test_sigma_follows_its_schedule(digits):
     training = trained(QUICK, digits)
-    assert training.loss.current_sigma == pytest.approx(5.0 * 0.1 ** (14 / 15))
+    assert training.loss.deviation(10) == pytest.approx(5.0 * 0.1 ** (14 / 15))
     sigmas = [5.0 * 0.1 ** (step / 15) for step in range(15)]
     assert training.measured()["sigma"] == pytest.approx(sum(sigmas) / 15)
 
@@ -183,7 +183,7 @@ def test_softmax_makes_single_logits_comparable():
 
 
 def test_scores_that_are_not_finite_have_no_scale():
-    loss = ExactLoss(2.0, normalize=True)
+    loss = ExactLoss(sigma=2.0, normalize=True)
     assert judgement.noise(loss, torch.full((2, 3), torch.nan)) == 2.0  # and no warning
 
 
