@@ -17,7 +17,8 @@ The error is claimed from the rules with a half and a third of the nodes.  If D_
 relative differences from the rule with all nodes, that one has an error of about D_2**2, or D_3**3,
 for a function that is analytic in a strip (D_2**4 for a normal density, more for few degrees of
 freedom).  The claim is ten times D**(2 - 1/(1 + df)) for D = max(D_2, D_3**1.75): D_2 alone can be
-small by accident, whereas D_3 is the largest of three.  What lies beyond the ends is added.
+small by accident, whereas D_3 is the largest of three.  What lies beyond the ends is added, and
+what changes of P far from the mode may hide.
 """
 
 from collections.abc import Callable
@@ -127,16 +128,17 @@ def integrate(
         row, place, r, log_term = row[:kept], place[:kept], r[:kept], log_term[:kept]
         if kept:
             estimate, label = evaluate(row, r)
-            parts.append((row, place, r, log_term + estimate.log_prob))
+            log_p = estimate.log_prob
+            parts.append((row, place, r, log_term + log_p, log_p))
             estimates.append(estimate)
             labels.append(label)
-        row, place, r, log_term = (
+        row, place, r, log_term, log_p = (
             parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
         )
         share, new = np.empty(row.size), np.empty((2, row.size + 6 * size), dtype=np.int64)
         added = kernels.assess(
-            df, state, goal, step, stride, ends, row, place, log_term, share, log_prob, rel_error,
-            *new,
+            df, state, goal, step, stride, ends, row, place, r, log_term, log_p, share, log_prob,
+            rel_error, *new,
         )  # fmt: skip
         if added == 0:
             break

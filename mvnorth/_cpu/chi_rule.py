@@ -24,6 +24,8 @@ _FEW = 3.0  # degrees of freedom below which nodes are closer
 _HIGHEST = 100.0  # w
 _NEGLIGIBLE = 0.01  # share of the error
 _EXTRA = 3  # nodes added to an end at a time
+_DISTANT = 2.0  # w left of the mode where P may still change
+_STRIP = 0.5 * math.pi**2  # P is analytic for |Im w| < pi/4
 
 
 @scalar()
@@ -201,10 +203,38 @@ def _extend(end, sign, stride, b, row, place, n):
     return n
 
 
+@inner()
+def _add_unresolved(df, state, stride, ends, row, place, r, log_p, share, error):
+    """Add to ``error`` (B,) what the rule makes of changes of P far to the left of the mode.
+
+    There the nodes are far apart, and what happens has too small a share of the integral to be
+    seen in the rules with fewer nodes: P changes where r times a large limit is about 1.  The
+    second difference of log P from node to node says where, and the distance of the nodes in w how
+    well that is resolved.
+    """
+    first = np.zeros(df.size + 1, dtype=np.int64)
+    for b in range(df.size):
+        first[b + 1] = first[b] + (ends[1, b] - ends[0, b]) // stride[b] + 1
+    node = np.full(first[df.size], -1, dtype=np.int64)
+    for k in range(row.size):
+        b = row[k]
+        node[first[b] + (place[k] - ends[0, b]) // stride[b]] = k
+    for b in range(df.size):
+        farthest = math.exp(state[W, b] - _DISTANT)
+        for n in range(first[b] + 1, first[b + 1] - 1):
+            left, k, right = node[n - 1], node[n], node[n + 1]
+            if left >= 0 and k >= 0 and right >= 0 and r[k] < farthest:
+                change = abs(log_p[left] - 2.0 * log_p[k] + log_p[right])
+                apart = 0.5 * math.log(r[right] / r[left])
+                if change > 0.0:
+                    alias = 2.0 * math.exp(-_STRIP / apart)
+                    error[b] += _SAFETY * share[k] * min(change, 1.0) * alias
+
+
 @kernel()
 def assess(
-    df, state, goal, step, stride, ends, row, place, log_term, share, log_prob, rel_error, new_row,
-    new_place,
+    df, state, goal, step, stride, ends, row, place, r, log_term, log_p, share, log_prob, rel_error,
+    new_row, new_place,
 ):  # fmt: skip
     """Set the share of each node, and integrals and errors of rows; the number of nodes to add.
 
@@ -212,7 +242,7 @@ def assess(
     ----------
     stride : (B,) places from node to node; halved where the rule needs more nodes
     ends : (2, B) first and last place of each row, with those that were not kept
-    row, place, log_term : (N,) nodes so far
+    row, place, r, log_term, log_p : (N,) nodes so far, the integrand and P
     share, log_prob, rel_error : (N,), (B,) and (B,) results
     new_row, new_place : (N + 6 B,) results
     """
@@ -233,6 +263,8 @@ def assess(
         share[k] /= total[row[k]] if total[row[k]] > 0.0 else 1.0
     count = 0
     halve = np.zeros(size, dtype=np.bool_)
+    unresolved = np.zeros(size)
+    _add_unresolved(df, state, stride, ends, row, place, r, log_p, share, unresolved)
     for b in range(size):
         log_prob[b], rel_error[b] = -np.inf, 0.0
         if not total[b] > 0.0:
@@ -251,7 +283,7 @@ def assess(
         thirds = 0.0
         for j in range(3):
             thirds = max(thirds, abs(3.0 * (sums[b, j] + sums[b, j + 3]) / total[b] - 1.0))
-        rule = claim(df[b], halves, thirds)
+        rule = claim(df[b], halves, thirds) + unresolved[b]
         rel_error[b] = rule + outside[b]
         halve[b] = rule > goal[b] and stride[b] > 1 and not extended
     for k in range(n):
