@@ -34,6 +34,7 @@ from mvnorth._estimate import Estimate
 Evaluate = Callable[[np.ndarray, np.ndarray], tuple[Estimate, np.ndarray]]
 
 _ROUNDS = 60  # of the search for the mode, at most
+_ROUNDING = 4e-15  # of sums
 _LARGE = 100.0  # degrees of freedom from which series are used
 
 
@@ -157,13 +158,13 @@ def row_sums(row: np.ndarray, terms: np.ndarray, size: int) -> np.ndarray:
 
 
 def claim_of_means(df: np.ndarray, integral: Integral, terms: np.ndarray) -> np.ndarray:
-    """Return the claimed error (B,) of sums of terms (N, k), relative to the largest of each row.
+    """Return the claimed error (B,) of any of the sums of terms (N, k) of each row.
 
     It is found as for the integral, from rules with a half and a third of the nodes.
     """
     row, size = integral.row, df.size
     total = row_sums(row, terms, size)
-    largest = np.max(np.abs(total), axis=1, initial=0.0)
+    scale = np.max(row_sums(row, np.abs(terms), size), axis=1, initial=0.0)
     errors = np.zeros((2, size))
     for k, m in enumerate((2, 3)):
         for j in range(m):
@@ -171,5 +172,5 @@ def claim_of_means(df: np.ndarray, integral: Integral, terms: np.ndarray) -> np.
             difference = np.abs(m * row_sums(row[of], terms[of], size) - total)
             errors[k] = np.maximum(errors[k], np.max(difference, axis=1, initial=0.0))
     claims = np.empty(size)
-    kernels.set_claims(df, errors / np.where(largest > 0.0, largest, 1.0), claims)
-    return np.maximum(claims, integral.rel_error)
+    kernels.set_claims(df, errors / np.where(scale > 0.0, scale, 1.0), claims)
+    return (np.maximum(claims, integral.rel_error) + _ROUNDING) * scale

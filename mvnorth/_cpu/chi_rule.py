@@ -90,6 +90,8 @@ def improve_modes(df, state, rows, log_prob):
         new = w + _clip(first / second, 2.0)
         if pull < -nu:
             new = 0.5 * math.log(nu / (nu - pull / r2))
+            if abs(new - w) > 1.0:  # the width here says nothing about that there
+                state[WIDTH, b] = 1.0 / math.sqrt(2.0 * nu)
         if new < state[LOW, b]:
             new = 0.5 * (state[LOW, b] + w)
         if new > state[HIGH, b]:
@@ -249,15 +251,20 @@ def assess(
     size, n = df.size, row.size
     peak, total, outside = np.full(size, -np.inf), np.zeros(size), np.zeros(size)
     sums, terms = np.zeros((size, 6)), np.zeros((size, 2))
+    outermost = np.empty((size, 2), dtype=np.int64)
+    outermost[:, 0], outermost[:, 1] = _FARTHEST * 2, -_FARTHEST * 2
     for k in range(n):
-        peak[row[k]] = max(peak[row[k]], log_term[k])
+        b = row[k]
+        peak[b] = max(peak[b], log_term[k])
+        outermost[b, 0] = min(outermost[b, 0], place[k])
+        outermost[b, 1] = max(outermost[b, 1], place[k])
     for k in range(n):
         b = row[k]
         share[k] = math.exp(log_term[k] - peak[b]) if log_term[k] > -np.inf else 0.0
         total[b] += share[k]
         sums[b, (place[k] // stride[b]) % 6] += share[k]
         for end in range(2):
-            if place[k] == ends[end, b]:
+            if place[k] == outermost[b, end]:
                 terms[b, end] = share[k]
     for k in range(n):
         share[k] /= total[row[k]] if total[row[k]] > 0.0 else 1.0
@@ -275,7 +282,8 @@ def assess(
         extended = False
         for end in range(2):
             sign = 2 * end - 1
-            if terms[b, end] > 0.1 * goal[b] * total[b] and sign * ends[end, b] < _FARTHEST:
+            short = terms[b, end] > 0.1 * goal[b] * total[b]
+            if short and outermost[b, end] == ends[end, b] and sign * ends[end, b] < _FARTHEST:
                 count = _extend(ends[end, b], sign, stride[b], b, new_row, new_place, count)
                 ends[end, b] = new_place[count - 1]
                 extended = True
