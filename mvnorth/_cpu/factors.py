@@ -9,9 +9,10 @@ all points are used again.
 Error.  The rule gives the integral plus the Fourier transform F of f summed over all vectors w of
 the dual lattice but 0.  The same rule applied to a second derivative of f gives 0 less the sum of
 w_j**2 F(w), so that the error is not guessed from two lattices but measured on the one that is
-used, as for one factor.  Walls (c much less than V**2) between the points could hide from that: the
-difference from the lattice before must be explained by the error that was measured on that one,
-else it counts itself.  What lies outside of the points is at most what an exponential density has
+used, as for one factor.  Walls (c much less than V**2) between the points hide from that.  Where
+there are some, the differences from the lattices before are the error, each halved for every
+lattice since; elsewhere the difference from the one before must be explained by the error that was
+measured on that one, else it counts itself.  What lies outside of the points is at most what an exponential density has
 there, the worst of all log-concave ones: exp(-drop) sum_(j<k) drop**j / j!.
 
 With weights proportional to f, and h_i = phi(b_i) / (Phi(b_i) - Phi(a_i)), all derivatives are
@@ -43,6 +44,7 @@ from mvnorth._cpu.factors_lattice import (
 )
 from mvnorth._cpu.factors_mode import find_mode
 from mvnorth._cpu.factors_points import (
+    BETA,
     LOWER,
     NODES,
     NUMERATOR,
@@ -53,6 +55,8 @@ from mvnorth._cpu.factors_points import (
     UPPER,
     WEIGHT,
     WIDTH,
+    A,
+    B,
     K,
     Place,
     T,
@@ -62,7 +66,7 @@ from mvnorth._cpu.factors_points import (
     evaluate,
     take_out_quadratic,
 )
-from mvnorth._cpu.factors_slopes import set_derivatives
+from mvnorth._cpu.factors_slopes import STEEP, set_derivatives
 from mvnorth._scalar.exp_log import power_of_two
 
 _LOG_2 = math.log(2.0)
@@ -70,16 +74,17 @@ _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 _FEW = 2**10  # points for which there is memory to begin with
 _SAFETY = 3.0
 _ROUNDING = 2e-15  # relative
+_NEAR = 8.0  # where Phi is 1
 _COARSEST = 1e-3  # relative error at which errors are measured reliably
 _LEAST = (4e-15, 2e-7)  # tolerance, in double and in single precision
 _STORED = (2e-15, 2e-7)  # rounding of the result for each unit of its logarithm
 Work = namedtuple("Work", "row nodes mills place moments earlier pairs pairs_earlier")
 # log P; relative errors of P: of the rule, of what is left out and of rounding; the sum of weights;
 # those of the two lattices before, and by what the differences of means from theirs are to be
-# multiplied to give the error of the last, (2,) both; the length of the shortest dual vectors; and
-# the number of points.
+# multiplied to give the error of the last, (2,) both; the length of the shortest dual vectors; the
+# density that a wall may have which is not resolved, 0 without such walls; and the number of points.
 Integral = namedtuple(
-    "Integral", "log_prob error outside rounding whole earlier share frequency used"
+    "Integral", "log_prob error outside rounding whole earlier share frequency wall used"
 )
 
 
@@ -139,13 +144,35 @@ def _weigh(nodes, n, width, top, cut, waiting, points, count):
 
 
 @inner(FAST)
+def _has_hidden_wall(row, one_sided, points, count, length, frequency):
+    """Return whether a wall that the lattice does not resolve is within a step of its points."""
+    step = 2.0 * math.pi / frequency
+    for i in range(row.shape[1]):
+        size = 0.0
+        for j in range(K):
+            size += row[BETA + j, i] ** 2
+        size = math.sqrt(size)
+        if size * STEEP <= frequency:
+            continue
+        for p in range(count):
+            shift = 0.0
+            for j in range(K):
+                shift += row[BETA + j, i] * (length * points[p, j])
+            if row[B, i] + shift < size * step + _NEAR:
+                return True
+            if not one_sided and row[A, i] + shift > -size * step - _NEAR:
+                return True
+    return False
+
+
+@inner(FAST)
 def _integrate(work, k, relative, absolute, most, single, derivatives):
     """Return the ``Integral`` of a row; ``derivatives`` is None where no moments are wanted."""
     row, nodes, place = work.row, work.nodes, work.place
     one_sided = work.moments.shape[0] == 1
     mills = work.mills if derivatives is not None else None
     earlier, measured, share = np.ones(2), np.full(2, np.inf), np.ones(2)
-    failed = Integral(-np.inf, np.inf, 0.0, 0.0, 1.0, earlier, share, 1.0, np.int64(0))
+    failed = Integral(-np.inf, np.inf, 0.0, 0.0, 1.0, earlier, share, 1.0, 0.0, np.int64(0))
     log_volume, rounding = find_mode(row, k, one_sided, place)
     if not log_volume < np.inf:
         return failed
@@ -177,7 +204,7 @@ def _integrate(work, k, relative, absolute, most, single, derivatives):
     insert(table, waiting[0])
     second = np.zeros(k)
     seen, pending, count, used = 1, 1, 0, 0  # the mode waits
-    whole = 0.0
+    whole, jump, hidden = 0.0, 0.0, False
     if derivatives is not None:
         work.moments[:] = 0.0
         work.pairs[:] = 0.0
@@ -233,7 +260,11 @@ def _integrate(work, k, relative, absolute, most, single, derivatives):
         if level > 0:
             growth = volume(k, level - 1) / volume(k, level)
             difference = abs(earlier[0] * growth / whole - 1.0)
-            if difference > _SAFETY * measured[0] + _ROUNDING:
+            jump = max(difference, 0.5 * jump)
+            hidden = _has_hidden_wall(row, one_sided, points, count, length, frequency)
+            if hidden:
+                error = max(error, jump)
+            elif difference > _SAFETY * measured[0] + _ROUNDING:
                 error = max(error, difference)
             for j in range(2):
                 share[j] = min(1.0, math.sqrt(error / measured[j])) if level > 1 else 1.0
@@ -252,8 +283,11 @@ def _integrate(work, k, relative, absolute, most, single, derivatives):
     error *= _SAFETY
     if error > _COARSEST:
         error = max(_SAFETY * error, _SAFETY * difference)
+    wall = 0.0
+    if hidden:  # at most the integral of a normal density over a plane through the mode
+        wall = (2.0 * math.pi) ** (0.5 * (k - 1)) * peak / (whole * volume(k, level))
     return Integral(
-        log_prob, error, outside, rounding, whole, earlier, share, frequency, used
+        log_prob, error, outside, rounding, whole, earlier, share, frequency, wall, used
     )  # fmt: skip
 
 
