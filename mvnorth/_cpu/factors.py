@@ -12,8 +12,8 @@ w_j**2 F(w), so that the error is not guessed from two lattices but measured on 
 used, as for one factor.  Walls (c much less than V**2) between the points hide from that.  Where
 there are some, the differences from the lattices before are the error, each halved for every
 lattice since; elsewhere the difference from the one before must be explained by the error that was
-measured on that one, else it counts itself.  What lies outside of the points is at most what an exponential density has
-there, the worst of all log-concave ones: exp(-drop) sum_(j<k) drop**j / j!.
+measured on that one, else it counts itself.  What lies outside of the points is at most what an
+exponential density has there, the worst of all log-concave ones: exp(-drop) sum_(j<k) drop**j / j!.
 
 With weights proportional to f, and h_i = phi(b_i) / (Phi(b_i) - Phi(a_i)), all derivatives are
 means over the same points, those in a_i likewise:
@@ -82,7 +82,7 @@ Work = namedtuple("Work", "row nodes mills place moments earlier pairs pairs_ear
 # log P; relative errors of P: of the rule, of what is left out and of rounding; the sum of weights;
 # those of the two lattices before, and by what the differences of means from theirs are to be
 # multiplied to give the error of the last, (2,) both; the length of the shortest dual vectors; the
-# density that a wall may have which is not resolved, 0 without such walls; and the number of points.
+# density on a wall that is not resolved, at most, 0 without such walls; and the number of points.
 Integral = namedtuple(
     "Integral", "log_prob error outside rounding whole earlier share frequency wall used"
 )

@@ -75,7 +75,8 @@ def set_derivatives(work, integral, k, b, results):
             )
             lost = alias * now[side, 0] + missed
             wall[side] = max(wall[side], scale * lost)
-            wall[2] = max(wall[2], square * (lost * (1.0 + beta * turn) + alias * abs(now[side, 1])))
+            lost_product = lost * (1.0 + beta * turn) + alias * abs(now[side, 1])
+            wall[2] = max(wall[2], square * lost_product)
             wall[3] = max(wall[3], scale * lost * farthest)
         in_upper[b, i] = scale * now[0, 0]
         size[0] = max(size[0], scale * now[0, 0])
