@@ -29,16 +29,17 @@ import numpy as np
 
 from mvnorth._compile import FAST, inner, kernel, scalar
 from mvnorth._cpu.factors_lattice import (
-    BEYOND,
     COUNTS,
     FIRST,
+    KEY_OF_MODE,
     LEVELS,
-    NEW,
-    VECTORS,
+    STEPS,
     clear,
+    coordinate,
     dual_length,
     enlarged,
     insert,
+    place_points,
     unit,
     volume,
 )
@@ -59,7 +60,6 @@ from mvnorth._cpu.factors_points import (
     B,
     K,
     Place,
-    T,
     V,
     add_moments,
     add_second_derivatives,
@@ -112,17 +112,11 @@ def _outside(drop, k):
 
 @inner(FAST)
 def _find_neighbours(points, done, half, k, parity, table, waiting, pending):
-    """Let the neighbours of a point wait that have not been seen; their number, or -1."""
-    point = np.empty(K, dtype=np.int64)
+    """Let the neighbours of a point wait that have not been seen; return how many wait."""
     for v in range(COUNTS[k - 2, parity]):
-        for j in range(K):
-            point[j] = points[done, j] + half * VECTORS[k - 2, parity, v, j]
-        state = insert(table, point)
-        if state == BEYOND:
-            return -1
-        if state == NEW:
-            for j in range(K):
-                waiting[pending, j] = point[j]
+        key = points[done] + half * STEPS[k - 2, parity, v]
+        if insert(table, key):
+            waiting[pending] = key
             pending += 1
     return pending
 
@@ -137,8 +131,7 @@ def _weigh(nodes, n, width, top, cut, waiting, points, count):
         nodes[WEIGHT, p] = weight if inside else 0.0
         if inside:
             total += weight
-            for j in range(K):
-                points[count, j] = waiting[p, j]
+            points[count] = waiting[p]
             count += 1
     return count, total
 
@@ -157,7 +150,7 @@ def _has_hidden_wall(row, one_sided, points, count, length, frequency):
         for p in range(count):
             shift = 0.0
             for j in range(K):
-                shift += row[BETA + j, i] * (length * points[p, j])
+                shift += row[BETA + j, i] * (length * coordinate(points[p], j))
             if row[B, i] + shift < size * step + _NEAR:
                 return True
             if not one_sided and row[A, i] + shift > -size * step - _NEAR:
@@ -199,9 +192,10 @@ def _integrate(work, k, relative, absolute, most, single, derivatives):
 
     table = np.empty(2 * _FEW, dtype=np.int64)
     clear(table)
-    points = np.empty((_FEW, K), dtype=np.int64)
-    waiting = np.zeros((POINTS + 24, K), dtype=np.int64)
-    insert(table, waiting[0])
+    points = np.empty(_FEW, dtype=np.int64)
+    waiting = np.empty(POINTS + 24, dtype=np.int64)
+    waiting[0] = KEY_OF_MODE
+    insert(table, KEY_OF_MODE)
     second = np.zeros(k)
     seen, pending, count, used = 1, 1, 0, 0  # the mode waits
     whole, jump, hidden = 0.0, 0.0, False
@@ -225,20 +219,17 @@ def _integrate(work, k, relative, absolute, most, single, derivatives):
                 pending = _find_neighbours(
                     points, done, half, k, level % 2, table, waiting, pending
                 )
-                if pending < 0:
-                    return failed
                 seen += pending - known
                 done += 1
                 if 2 * seen > table.size - 64:
                     table = enlarged(table)
             n = min(pending, POINTS)
             width = np.int64((n + 7) // 8 * 8)
-            for j in range(K):
-                for p in range(width):
-                    nodes[T + j, p] = length * waiting[min(p, n - 1), j]
+            if not place_points(nodes, waiting, n, width, length):
+                return failed
             evaluate(row, nodes, mills, width, place, k, one_sided, single)
             if count + POINTS > len(points):
-                larger = np.empty((2 * len(points), K), dtype=np.int64)
+                larger = np.empty(2 * len(points), dtype=np.int64)
                 larger[:count] = points[:count]
                 points = larger
             count, total = _weigh(nodes, n, width, top, cut, waiting, points, count)
@@ -246,7 +237,8 @@ def _integrate(work, k, relative, absolute, most, single, derivatives):
             add_second_derivatives(nodes, width, place, second)
             if derivatives is not None:
                 add_moments(nodes, work.mills, width, k, work.moments, work.pairs)
-            waiting[: pending - n] = waiting[n:pending].copy()
+            for p in range(n, pending):
+                waiting[p - n] = waiting[p]
             pending -= n
             used += n
             if used > 2 * most:  # the first lattice, or an integrand that falls too slowly
