@@ -137,25 +137,30 @@ def _weigh(nodes, n, width, top, cut, waiting, points, count):
 
 
 @inner(FAST)
-def _has_hidden_wall(row, one_sided, points, count, length, frequency):
-    """Return whether a wall that the lattice does not resolve is within a step of its points."""
-    step = 2.0 * math.pi / frequency
+def _hidden_wall(row, one_sided, points, count, length, frequency):
+    """Return the largest |beta| of walls within a step of the points that the lattice misses, or 0.
+
+    A lattice resolves walls whose |beta| is below its frequency divided by STEEP.
+    """
+    step, steepest = 2.0 * math.pi / frequency, 0.0
     for i in range(row.shape[1]):
         size = 0.0
         for j in range(K):
             size += row[BETA + j, i] ** 2
         size = math.sqrt(size)
-        if size * STEEP <= frequency:
+        if size * STEEP <= frequency or size <= steepest:
             continue
         for p in range(count):
             shift = 0.0
             for j in range(K):
                 shift += row[BETA + j, i] * (length * coordinate(points[p], j))
-            if row[B, i] + shift < size * step + _NEAR:
-                return True
-            if not one_sided and row[A, i] + shift > -size * step - _NEAR:
-                return True
-    return False
+            near = row[B, i] + shift < size * step + _NEAR
+            if not one_sided:
+                near = near or row[A, i] + shift > -size * step - _NEAR
+            if near:
+                steepest = size
+                break
+    return steepest
 
 
 @inner(FAST)
@@ -198,7 +203,7 @@ def _integrate(work, k, relative, absolute, most, single, derivatives):
     insert(table, KEY_OF_MODE)
     second = np.zeros(k)
     seen, pending, count, used = 1, 1, 0, 0  # the mode waits
-    whole, jump, hidden = 0.0, 0.0, False
+    whole, jump, hidden = 0.0, 0.0, 0.0
     if derivatives is not None:
         work.moments[:] = 0.0
         work.pairs[:] = 0.0
@@ -253,8 +258,8 @@ def _integrate(work, k, relative, absolute, most, single, derivatives):
             growth = volume(k, level - 1) / volume(k, level)
             difference = abs(earlier[0] * growth / whole - 1.0)
             jump = max(difference, 0.5 * jump)
-            hidden = _has_hidden_wall(row, one_sided, points, count, length, frequency)
-            if hidden:
+            hidden = _hidden_wall(row, one_sided, points, count, length, frequency)
+            if hidden > 0.0:
                 error = max(error, jump)
             elif difference > _SAFETY * measured[0] + _ROUNDING:
                 error = max(error, difference)
@@ -267,6 +272,10 @@ def _integrate(work, k, relative, absolute, most, single, derivatives):
             unavoidable = outside + rounding + _STORED[single] * (1.0 + abs(log_prob))
             if _SAFETY * error + unavoidable <= goal or _SAFETY * error <= least:
                 break
+            # With a wall errors fall like 1 / points, unless the last lattice resolves it.
+            left = most / used
+            if hidden * STEEP > frequency * left ** (1.0 / k) and _SAFETY * error > goal * left:
+                break
         measured[1], measured[0] = measured[0], error
         if level + 1 < LEVELS and used * volume(k, level) > most * volume(k, level + 1):
             break
@@ -276,7 +285,7 @@ def _integrate(work, k, relative, absolute, most, single, derivatives):
     if error > _COARSEST:
         error = max(_SAFETY * error, _SAFETY * difference)
     wall = 0.0
-    if hidden:  # at most the integral of a normal density over a plane through the mode
+    if hidden > 0.0:  # at most the integral of a normal density over a plane through the mode
         wall = (2.0 * math.pi) ** (0.5 * (k - 1)) * peak / (whole * volume(k, level))
     return Integral(
         log_prob, error, outside, rounding, whole, earlier, share, frequency, wall, used
