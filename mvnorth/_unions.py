@@ -35,6 +35,9 @@ _FEW = 8  # coordinates up to which boxes are usually computed without sampling
 _LEFT_OUT, _MIDDLE, _UNLIMITED, _COMPUTED, _SAMPLED = 0.05, 0.05, 0.1, 0.2, 0.6
 _EXACTLY = 1e-13  # tolerance that stands for rounding
 _LOOSEST = 0.25  # relative tolerance of a term
+# Ratio of bounds beyond which few points are spent to find out how large terms are, their relative
+# tolerance, and the part of that sum which Q certainly has.
+_VAGUE, _PILOT, _CAUTION = 2.0, 0.1, 0.8
 
 
 @dataclass(eq=False)
@@ -47,6 +50,7 @@ class Terms:
     error : bounds on their errors
     variance : squares of the errors that are independent of each other, in addition
     low, high : bounds on the terms
+    twins : terms that are the same as the one before
     """
 
     value: np.ndarray
@@ -54,6 +58,7 @@ class Terms:
     variance: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    twins: np.ndarray
 
     def accept(
         self,
@@ -70,17 +75,26 @@ class Terms:
         are those whose errors are independent of others.
         """
         with np.errstate(invalid="ignore"):
-            better = error + 0.5 * unlimited < self.error[row, term]
+            better = error + 0.5 * unlimited < self.spread()[row, term]
         row, term = row[better], term[better]
         self.value[row, term] = (value - 0.5 * unlimited)[better]
         self.error[row, term] = (np.where(random, 0.0, error) + 0.5 * unlimited)[better]
         self.variance[row, term] = (np.where(random, error, 0.0) ** 2)[better]
 
-    def copy_twins(self, twins: np.ndarray) -> None:
-        """Give terms the values of those before, with the same errors."""
-        for of in (self.value, self.error):
-            of[:, 1:] = np.where(twins[:, 1:], of[:, :-1], of[:, 1:])
-        self.variance[:, :-1] *= np.where(twins[:, 1:], 4.0, 1.0)
+    def spread(self) -> np.ndarray:
+        """Return all of their errors, (B, M)."""
+        return self.error + np.sqrt(self.variance)
+
+    def copy_to_twins(self) -> None:
+        """Give twins the values and errors of the terms before."""
+        for of in (self.value, self.error, self.variance):
+            of[:, 1:] = np.where(self.twins[:, 1:], of[:, :-1], of[:, 1:])
+
+    def total_error(self) -> np.ndarray:
+        """Return the error of the sum of all terms, (B,); twins have the same error."""
+        variance = self.variance * (1.0 + self.twins)
+        variance[:, :-1] *= 1.0 + self.twins[:, 1:]
+        return total(self.error) + np.sqrt(total(variance))
 
 
 def solve_unions(
@@ -131,7 +145,7 @@ def _sum_up(
 ) -> None:
     """Add up terms and what was left out, and check the sum against its bounds."""
     value = total(terms.value) + 0.5 * left_out
-    error = total(terms.error) + np.sqrt(total(terms.variance)) + 0.5 * left_out
+    error = terms.total_error() + 0.5 * left_out
     low = np.maximum(total(terms.low), 1.0)
     high = np.minimum(total(terms.high) + left_out, total(weights))
     # Bounds have rounding errors too, some of them those of nearly singular pairs.
@@ -162,14 +176,11 @@ def _add_terms(
     tolerance : (B,) relative error of computed terms
     allowed : (B,) the same of what is not computed
     """
-    size = len(weights)
     weights = np.where(kept, weights, 0.0)
     pairs = None if events.size > _PAIRED else pair_weights(problems, events, kept)
-    terms = _bounded(weights, pairs)
+    terms = _bounded(weights, pairs, _twins(problems, events))
     at_least = np.maximum(total(terms.low), 1.0)
-    twins = _twins(problems, events)
-    wanted = _too_wide(terms, _MIDDLE * allowed * at_least) & kept & ~twins
-    points, used = np.zeros(size, dtype=np.int64), [{"closed_form"} for _ in range(size)]
+    wanted = _too_wide(terms, _MIDDLE * allowed * at_least) & kept & ~terms.twins
     row, term = np.nonzero(wanted)
     if pairs is None:
         limited, unlimited = np.arange(events.size) < term[:, None], np.zeros(row.size)
@@ -182,34 +193,21 @@ def _add_terms(
         value = weights[row, term] - value
         terms.accept(row[one], term[one], value[one], error[one], unlimited[one])
         row, term, limited, unlimited = (a[~one] for a in (row, term, limited, unlimited))
-    sampled = limited.sum(axis=1) >= _FEW
-    relative = _relative_errors(terms.high[row, term], row, sampled, tolerance * at_least)
-    level = np.floor(np.log2(np.clip(relative, _EXACTLY, _LOOSEST))).astype(np.int64)
-    # Terms that are likely to be sampled have random shifts of their own.
-    calls, which = np.unique(
-        np.stack([level, np.where(sampled, term, 0)], axis=1), axis=0, return_inverse=True
-    )
-    for k, (exponent, shift) in enumerate(calls.tolist()):
-        chosen = np.flatnonzero(which.reshape(-1) == k)
-        r, t = row[chosen], term[chosen]
-        asked = replace(
-            request, tolerance=Tolerance(2.0**exponent, 0.0), seed=request.seed + (shift << 32)
-        )
-        estimate, labels = _solve_boxes(problems, events, r, t, limited[chosen], asked, method)
-        names = [set(label.split("+")) for label in labels.tolist()]
-        value = np.exp(estimate.log_prob - events.log_prob[r, 0])
-        with np.errstate(invalid="ignore"):
-            error = np.where(value > 0.0, value * estimate.rel_error, estimate.rel_error)
-        random = np.array([shift > 0 and any(METHODS[name].random for name in of) for of in names])
-        terms.accept(r, t, value, error, unlimited[chosen], random)
-        np.add.at(points, r, estimate.n)
-        for of, some in zip(r.tolist(), names, strict=True):
-            used[of] |= some
-    terms.copy_twins(twins)
-    return terms, points, used
+    boxes = _Boxes(problems, events, row, term, limited, unlimited)
+    vague = total(terms.high) > _VAGUE * at_least
+    if (vague[row] & boxes.sampled).any():
+        # Few points say more than the bounds of what the terms are.
+        boxes.solve(np.where(vague[row] & boxes.sampled, _PILOT, np.inf), terms, request, method)
+        terms.copy_to_twins()
+        at_least = np.maximum(_CAUTION * total(terms.value), at_least)
+    size = np.clip(terms.value + terms.spread(), terms.low, terms.high)[row, term]
+    relative = _relative_errors(size, row, boxes.sampled, tolerance * at_least)
+    boxes.solve(np.clip(relative, _EXACTLY, _LOOSEST), terms, request, method)
+    terms.copy_to_twins()
+    return terms, boxes.points, boxes.methods
 
 
-def _bounded(weights: np.ndarray, pairs: Pairs | None) -> Terms:
+def _bounded(weights: np.ndarray, pairs: Pairs | None, twins: np.ndarray) -> Terms:
     """Return terms in the middle of their bounds."""
     if pairs is None:
         low, high, error = np.zeros(weights.shape), weights, np.zeros(weights.shape)
@@ -219,7 +217,7 @@ def _bounded(weights: np.ndarray, pairs: Pairs | None) -> Terms:
         high = np.maximum(weights - pairs.value.max(axis=2, initial=0.0), low)
         error = total(pairs.error)
     error += 0.5 * (high - low)
-    return Terms(0.5 * (low + high), error, np.zeros(weights.shape), low, high)
+    return Terms(0.5 * (low + high), error, np.zeros(weights.shape), low, high, twins)
 
 
 def _too_wide(terms: Terms, allowed: np.ndarray) -> np.ndarray:
@@ -274,36 +272,86 @@ def _choose_limits(pairs: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np
     return limited, total(np.where(limited, 0.0, pairs))
 
 
-def _solve_boxes(
-    problems: Problems,
-    events: Events,
-    row: np.ndarray,
-    term: np.ndarray,
-    limited: np.ndarray,
-    request: Request,
-    method: str,
-) -> tuple[Estimate, np.ndarray]:
-    """Return the probabilities that events happen without those that ``limited`` names, (K, M)."""
-    own = problems.covariance.shape[0] > 1
-    step = max(1, _ENTRIES // (problems.covariance.memory if own else problems.d))
-    parts, labels = [], []
-    for start in range(0, row.size, step):
-        r, t, some = (a[start : start + step] for a in (row, term, limited))
-        lower, upper = np.full((2, r.size, problems.d), np.array(np.inf))
-        lower *= -1.0
-        item, other = np.nonzero(some)
-        source, coordinate = r[item], events.coordinate[r[item], other]
+class _Boxes:
+    """Terms that are computed as boxes.
+
+    Attributes
+    ----------
+    row, term : (K,) which ones
+    limited : (K, M) the earlier events that must not happen
+    unlimited : (K,) what the others can change
+    sampled : (K,) which boxes are likely to be sampled; these have random shifts of their own, so
+        that their errors are independent
+    points : (B,) points that each row has taken
+    methods : names of the methods of each row
+    """
+
+    def __init__(
+        self,
+        problems: Problems,
+        events: Events,
+        row: np.ndarray,
+        term: np.ndarray,
+        limited: np.ndarray,
+        unlimited: np.ndarray,
+    ) -> None:
+        self.problems, self.events = problems, events
+        self.row, self.term, self.limited, self.unlimited = row, term, limited, unlimited
+        self.sampled = limited.sum(axis=1) >= _FEW
+        self.points = np.zeros(problems.size, dtype=np.int64)
+        self.methods: list[set[str]] = [{"closed_form"} for _ in range(problems.size)]
+
+    def solve(self, relative: np.ndarray, terms: Terms, request: Request, method: str) -> None:
+        """Compute terms to relative errors (K,), those that are finite."""
+        chosen = np.flatnonzero(np.isfinite(relative))
+        # Those of nearly the same error are solved together.
+        level = np.floor(np.log2(relative[chosen])).astype(np.int64)
+        shift = np.where(self.sampled, self.term, 0)[chosen]
+        calls, which = np.unique(np.stack([level, shift], axis=1), axis=0, return_inverse=True)
+        for k, (exponent, own_shift) in enumerate(calls.tolist()):
+            seed = request.seed + (own_shift << 32)
+            asked = replace(request, tolerance=Tolerance(2.0**exponent, 0.0), seed=seed)
+            self._solve(chosen[which.reshape(-1) == k], terms, asked, method)
+
+    def _solve(self, chosen: np.ndarray, terms: Terms, request: Request, method: str) -> None:
+        covariance = self.problems.covariance
+        own = covariance.shape[0] > 1
+        step = max(1, _ENTRIES // (covariance.memory if own else self.problems.d))
+        for start in range(0, chosen.size, step):
+            some = chosen[start : start + step]
+            row, term = self.row[some], self.term[some]
+            estimate, labels = solve(self._problems(some), request, method)
+            names = [set(label.split("+")) for label in labels.tolist()]
+            random = np.array([any(METHODS[name].random for name in of) for of in names])
+            value = np.exp(estimate.log_prob - self.events.log_prob[row, 0])
+            with np.errstate(invalid="ignore"):
+                error = np.where(value > 0.0, value * estimate.rel_error, estimate.rel_error)
+            unlimited = self.unlimited[some]
+            terms.accept(row, term, value, error, unlimited, random & self.sampled[some])
+            np.add.at(self.points, row, estimate.n)
+            for one, of in zip(row.tolist(), names, strict=True):
+                self.methods[one] |= of
+
+    def _problems(self, some: np.ndarray) -> Problems:
+        """Return boxes in which an event happens and earlier ones do not."""
+        problems, events = self.problems, self.events
+        row, term = self.row[some], self.term[some]
+        lower, upper = (
+            np.full((some.size, problems.d), -np.inf),
+            np.full((some.size, problems.d), np.inf),
+        )
+        item, other = np.nonzero(self.limited[some])
+        source, coordinate = row[item], events.coordinate[row[item], other]
         above = events.upper[source, other]
         upper[item[above], coordinate[above]] = problems.upper[source, coordinate][above]
         lower[item[~above], coordinate[~above]] = problems.lower[source, coordinate][~above]
         # The event itself; an earlier one at the same coordinate's other limit says nothing more.
-        item, coordinate, above = np.arange(r.size), events.coordinate[r, t], events.upper[r, t]
-        limits = np.where(above, problems.upper[r, coordinate], problems.lower[r, coordinate])
+        item, coordinate, above = (
+            np.arange(row.size),
+            events.coordinate[row, term],
+            events.upper[row, term],
+        )
+        limits = np.where(above, problems.upper[row, coordinate], problems.lower[row, coordinate])
         lower[item, coordinate] = np.where(above, limits, -np.inf)
         upper[item, coordinate] = np.where(above, np.inf, limits)
-        covariance = problems.covariance.take(r)
-        boxes = Problems(lower, upper, covariance, problems.rounding[r])
-        estimate, names = solve(boxes, request, method)
-        parts.append(estimate)
-        labels.append(names)
-    return Estimate.concatenate(parts), np.concatenate(labels)
+        return Problems(lower, upper, problems.covariance.take(row), problems.rounding[row])
