@@ -37,7 +37,7 @@ _EXACTLY = 1e-13  # tolerance that stands for rounding
 _LOOSEST = 0.25  # relative tolerance of a term
 # Ratio of bounds beyond which few points are spent to find out how large terms are, their relative
 # tolerance, and the part of that sum which Q certainly has.
-_VAGUE, _PILOT, _CAUTION = 2.0, 0.1, 0.8
+_VAGUE, _PILOT, _CAUTION = 1.3, 0.1, 0.8
 
 
 @dataclass(eq=False)
@@ -106,9 +106,11 @@ def solve_unions(
     """
     size = problems.size
     weights = events.weights()
-    relative, absolute = request.tolerance.relative, request.tolerance.absolute
-    with np.errstate(over="ignore"):
-        tolerance = np.maximum(relative, absolute * np.exp(-events.log_prob[:, 0]))
+    tolerance = np.full(size, request.tolerance.relative)
+    if request.tolerance.absolute > 0.0:
+        with np.errstate(over="ignore"):
+            largest = request.tolerance.absolute * np.exp(-events.log_prob[:, 0])
+        tolerance = np.maximum(tolerance, largest)
     tolerance = np.clip(tolerance, _EXACTLY, 1.0)
     # What is left out costs nothing where the terms are exact as well.
     allowed = np.full(size, _EXACTLY) if exact else tolerance
@@ -336,21 +338,16 @@ class _Boxes:
         """Return boxes in which an event happens and earlier ones do not."""
         problems, events = self.problems, self.events
         row, term = self.row[some], self.term[some]
-        lower, upper = (
-            np.full((some.size, problems.d), -np.inf),
-            np.full((some.size, problems.d), np.inf),
-        )
+        shape = some.size, problems.d
+        lower, upper = np.full(shape, -np.inf), np.full(shape, np.inf)
         item, other = np.nonzero(self.limited[some])
         source, coordinate = row[item], events.coordinate[row[item], other]
         above = events.upper[source, other]
         upper[item[above], coordinate[above]] = problems.upper[source, coordinate][above]
         lower[item[~above], coordinate[~above]] = problems.lower[source, coordinate][~above]
         # The event itself; an earlier one at the same coordinate's other limit says nothing more.
-        item, coordinate, above = (
-            np.arange(row.size),
-            events.coordinate[row, term],
-            events.upper[row, term],
-        )
+        item, coordinate = np.arange(row.size), events.coordinate[row, term]
+        above = events.upper[row, term]
         limits = np.where(above, problems.upper[row, coordinate], problems.lower[row, coordinate])
         lower[item, coordinate] = np.where(above, limits, -np.inf)
         upper[item, coordinate] = np.where(above, np.inf, limits)
