@@ -15,6 +15,7 @@ from mvnorth._methods import METHODS
 from mvnorth._problem import Problems, Request, Tolerance
 
 _EPS = float(np.finfo(np.float64).eps)
+_SAME = 4.0 * _EPS  # correlations that are this close to 1 or -1 count as such
 _CHUNK = 2**20  # pairs at a time
 _NO_POINTS = Request(Tolerance(0.0, 0.0), most=1)
 
@@ -122,6 +123,11 @@ def _bivariate(rho: np.ndarray, heights: np.ndarray) -> tuple[np.ndarray, np.nda
     # Nothing better is known than that both have at most the probability of each.
     unknown = ~np.isfinite(estimate.rel_error)
     largest = log_ndtr(-heights.max(axis=1))
+    same = rho >= 1.0 - _SAME  # one event implies the other
+    estimate.log_prob[same], estimate.rel_error[same], unknown[same] = largest[same], 0.0, False
+    opposite = (rho <= _SAME - 1.0) & (heights.sum(axis=1) > 0.0)  # they exclude each other
+    estimate.log_prob[opposite], estimate.rel_error[opposite] = -np.inf, 0.0
+    unknown[opposite] = False
     log_prob = np.where(unknown, largest - np.log(2.0), np.minimum(estimate.log_prob, largest))
     return log_prob, np.where(unknown, 1.0, estimate.rel_error)
 
@@ -131,7 +137,7 @@ def _of_correlation(rho: np.ndarray, heights: np.ndarray, log_unit: np.ndarray) 
 
     Its derivative is the bivariate density at both heights (Plackett 1954).
     """
-    rounding = 8.0 * _EPS
+    rounding = 2.0 * _SAME
     variance = np.maximum((1.0 - rho) * (1.0 + rho), 2.0 * rounding)
     a, b = heights[:, 0], heights[:, 1]
     # The larger height, and the distance of the other one given that, which does not cancel.
