@@ -10,24 +10,11 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from scipy.special import log_ndtr, ndtr
+from scipy.special import ndtr
 from scipy.stats import studentized_range
+from support.unions import one_factor, one_factor_truth, random_correlation
 
 import mvnorth
-
-
-def one_factor_truth(upper, v):
-    """log Q for X_i = v_i z + sqrt(1 - v_i^2) e_i, as one integral without cancellation."""
-    upper, v = np.asarray(upper), np.asarray(v)
-    noise = np.sqrt(1.0 - v * v)
-    reach = max(12.0, 2.0 * np.abs(upper).max())
-    z = np.linspace(-reach, reach, 40_001)[:, None]
-    below = log_ndtr((upper - v * z) / noise)
-    with np.errstate(divide="ignore"):
-        log = np.log(-np.expm1(below.sum(axis=1)))
-    log += -0.5 * z[:, 0] ** 2 - 0.5 * math.log(2.0 * math.pi)
-    top = log.max()
-    return top + math.log(np.exp(log - top).sum() * 2.0 * reach / 40_000)
 
 
 def one_factor_mpmath(upper, v):
@@ -41,22 +28,8 @@ def one_factor_mpmath(upper, v):
                 product *= mpmath.ncdf((u - w * z) / mpmath.sqrt(1 - w * w))
             return mpmath.npdf(z) * (1 - product)
 
-        with mpmath.workdps(60):
-            return mpmath.quad(integrand, np.arange(-16.0, 17.0, 1.0).tolist())
-
-
-def equal_loadings(rng, d):
-    v = np.sqrt(rng.uniform(0.05, 0.9, d)) * rng.choice([-1.0, 1.0], d)
-    cov = np.outer(v, v)
-    np.fill_diagonal(cov, 1.0)
-    return v, cov
-
-
-def random_correlation(rng, d):
-    A = rng.normal(size=(d, d))
-    S = A @ A.T / d + 0.1 * np.eye(d)
-    s = np.sqrt(np.diag(S))
-    return S / np.outer(s, s)
+        with mpmath.workdps(45):
+            return mpmath.quad(integrand, np.arange(-14.0, 15.0, 2.0).tolist())
 
 
 def assert_within_claim(result, truth, largest=1e-4, slack=1e-11):
@@ -70,7 +43,7 @@ def assert_within_claim(result, truth, largest=1e-4, slack=1e-11):
 def test_one_factor(d, height):
     """Q from 0.9 to 1e-300."""
     rng = np.random.default_rng(d)
-    v, cov = equal_loadings(rng, d)
+    v, cov = one_factor(rng, d)
     upper = height + rng.uniform(0.0, 0.5, d)
     truth = one_factor_truth(upper, v)
     for covariance in (cov, mvnorth.OneFactor(1.0 - v * v, v)):
@@ -80,8 +53,8 @@ def test_one_factor(d, height):
 
 def test_the_judge_against_mpmath():
     rng = np.random.default_rng(1)
-    v, cov = equal_loadings(rng, 4)
-    upper = np.array([4.0, 4.5, 5.0, 7.0])
+    v, cov = one_factor(rng, 3)
+    upper = np.array([4.0, 4.5, 7.0])
     truth = float(mpmath.log(one_factor_mpmath(upper, v)))
     assert abs(one_factor_truth(upper, v) - truth) < 1e-11
     assert abs(mvnorth.box_logprob(-np.inf, upper, 0.0, cov, complement=True) - truth) < 1e-11
@@ -93,7 +66,7 @@ def test_the_judge_against_mpmath():
 def test_sampled_terms(d, height, method):
     """The general methods on problems with a common factor, which they do not see."""
     rng = np.random.default_rng(d)
-    v, cov = equal_loadings(rng, d)
+    v, cov = one_factor(rng, d)
     upper = height + rng.uniform(0.0, 0.5, d)
     result = mvnorth.box(-np.inf, upper, 0.0, cov, complement=True, method=method)
     assert_within_claim(result, one_factor_truth(upper, v), 2e-4 if method == "tilting" else 1e-2)
