@@ -134,8 +134,8 @@ def main() -> None:
             log_q = truth(upper, v)
             progress(f"d = {d}, Q about {name} ...")
             for program, call in programs(upper, v).items():
-                row = measure(call, log_q, options.full)
-                results.append({"d": d, "log_q": log_q, "program": program, **row})
+                measured = measure(call, log_q, options.full)
+                results.append({"d": d, "log_q": log_q, "program": program, **measured})
     print(machine(), end="\n\n")
     names = list(dict.fromkeys(row["program"] for row in results))
     lines: dict[tuple[int, float], dict[str, str]] = {}
