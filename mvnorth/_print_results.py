@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mvnorth._columns import align_columns
 from mvnorth._result import OrthantResult
 from mvnorth._status import Status
 
@@ -120,17 +121,4 @@ def print_environment(found: dict[str, Any], cuda: str) -> None:
 
 
 def _print_columns(lines: Sequence[Sequence[str]]) -> None:
-    """Print columns: numbers to the right below their heads, and names to the left."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    left = [all(not _is_figure(line[k]) for line in lines) for k in range(len(widths))]
-    for line in lines:
-        cells = zip(line, widths, left, strict=True)
-        print("  ".join(f"{c:<{w}}" if name else f"{c:>{w}}" for c, w, name in cells).rstrip())
-
-
-def _is_figure(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    print("\n".join(align_columns(lines)))
