@@ -103,7 +103,7 @@ def group_contrasts(
     if df is not None:
         degrees = float(_arguments.real_array("df", df, infinite=True).reshape(()))
         if not degrees > 0.0:
-            raise ValueError(f"df must be > 0, or None for a known variance, got {degrees:g}")
+            raise ValueError(f"df must be > 0, got {degrees:g}")
     groups = _group_names(names, centres.size)
     squared_errors = variances / sizes
     if isinstance(kind, str) and kind == "dunnett":

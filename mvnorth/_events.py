@@ -85,7 +85,7 @@ def degrees_of_freedom(df: ArrayLike | None) -> np.ndarray:
     array = _arguments.real_array("df", df, infinite=True)
     if not (array > 0.0).all():
         raise ValueError(
-            f"df must be > 0 (infinity, or None, for the normal distribution), got {array.min():g}"
+            f"df must be > 0, with infinity for the normal distribution, got {array.min():g}"
         )
     return np.where(array >= _NORMAL, np.inf, array)
 

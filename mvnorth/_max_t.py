@@ -97,7 +97,7 @@ def max_t(
         listed = ", ".join(map(repr, ALTERNATIVES))
         raise ValueError(f"alternative must be one of {listed}, got {alternative!r}")
     if not (np.ndim(level) == 0 and 0.0 < level < 1.0):
-        raise ValueError(f"level must be between 0 and 1, without these, got {level!r}")
+        raise ValueError(f"level must be greater than 0 and less than 1, got {level!r}")
     if df is not None and np.ndim(df) > 0:
         raise ValueError(f"df must be one number, or None, got the shape {np.shape(df)}")
     tolerance = _arguments.tolerance(rtol, None, None)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mvnorth._columns import align_columns
+from mvnorth._quantile_result import QuantileResult
 from mvnorth._result import OrthantResult
 from mvnorth._status import Status
 
@@ -101,6 +102,39 @@ def print_scores(
     names = rows or [str(k + 1) for k in range(len(prob))]
     lines = [[name, *(f"{p:.8f}" for p in row)] for name, row in zip(names, prob, strict=True)]
     _print_columns([("row", *classes), *lines])
+
+
+def quantile_rows(
+    result: QuantileResult, p: np.ndarray, names: Sequence[str] | None
+) -> list[dict[str, Any]]:
+    """Return a record for each problem; rows have the names of the means, or numbers."""
+    size = np.size(result.quantile)
+    labels = names if names and len(names) == size > 1 else range(1, size + 1)
+    keys = ("quantile", "error", "n", "method", "status")
+    columns = (np.atleast_1d(getattr(result, key)) for key in keys)
+    rows = []
+    for label, level, *figures in zip(labels, np.broadcast_to(p, (size,)), *columns, strict=True):
+        row = {"row": label, "p": level, **dict(zip(keys, figures, strict=True))}
+        rows.append(row | {"status": Status(int(row["status"])).name.lower()})
+    return rows
+
+
+def print_quantiles(title: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Print one problem line by line, several in a table."""
+    if len(rows) == 1:
+        (row,) = rows
+        print(f"event     {title}")
+        print(f"p         {row['p']:.10g}")
+        print(f"quantile  {row['quantile']:.10g} +- {row['error']:.1e}")
+        print(f"method    {row['method']}" + f", {row['n']} points" * bool(row["n"]))
+        print(f"status    {row['status']}")
+        return
+    print(title)
+    lines = [("row", "p", "quantile", "error", "n", "method", "status")]
+    for row in rows:
+        figures = (f"{row['p']:.10g}", f"{row['quantile']:.10g}", f"{row['error']:.1e}")
+        lines.append((str(row["row"]), *figures, str(row["n"]), row["method"], row["status"]))
+    _print_columns(lines)
 
 
 def print_environment(found: dict[str, Any], cuda: str) -> None:

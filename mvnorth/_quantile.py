@@ -79,7 +79,7 @@ def quantile(
     probability = _arguments.real_array("p", p, infinite=False)
     if not ((probability > 0.0) & (probability < 1.0)).all():
         wrong = probability[~((probability > 0.0) & (probability < 1.0))].flat[0]
-        raise ValueError(f"p must be between 0 and 1, without these, got {wrong:g}")
+        raise ValueError(f"p must be greater than 0 and less than 1, got {wrong:g}")
     if tail not in TAILS:
         raise ValueError(f"tail must be one of {', '.join(map(repr, TAILS))}, got {tail!r}")
     tolerance = _arguments.tolerance(rtol, atol, None)
@@ -192,8 +192,9 @@ class _Search:
         at_limit = (np.abs(gap) <= error) | (remaining <= 0.1 * of_value)
         smaller = at_limit & (total > wanted) & met & (self.level[rows] < 3)
         self.level[rows] += smaller
+        settled = remaining <= np.maximum(of_value, 1e-8 * np.maximum(np.abs(new), unit))
         narrow = high - low <= 4.0 * _EPS * (np.abs(new) + unit)
-        self.done[rows] = (total <= wanted) | (at_limit & ~smaller) | narrow
+        self.done[rows] = (total <= wanted) & settled | (at_limit & ~smaller) | narrow
         self.low[rows], self.high[rows], self.q[rows], self.error[rows] = low, high, new, total
         self.last_q[rows], self.last_h[rows], self.last_error[rows] = q, h, error
         self.derivative[rows], self.last_step[rows], self.slow[rows] = (

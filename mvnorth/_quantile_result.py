@@ -49,8 +49,14 @@ class QuantileResult:
     def reshaped(self, shape: tuple[int, ...]) -> "QuantileResult":
         """Return rows in the shape of a batch, or numbers where that is ``()``."""
         if shape:
-            columns = (self.quantile, self.error, self.n, self.method.astype(str), self.status)
-            return QuantileResult(*(column.reshape(shape) for column in columns), self.tolerance)
+            return QuantileResult(
+                self.quantile.reshape(shape),
+                self.error.reshape(shape),
+                self.n.reshape(shape),
+                self.method.astype(str).reshape(shape),
+                self.status.reshape(shape),
+                self.tolerance,
+            )
         return replace(
             self,
             quantile=float(self.quantile[0]),
