@@ -6,12 +6,12 @@ from numpy.typing import ArrayLike
 
 from mvnorth import _arguments, _checks
 from mvnorth._device import Device
+from mvnorth._distribution import Distribution
 from mvnorth._docstrings import document, method_parameter
 from mvnorth._methods import value_methods
 from mvnorth._problem import MAX_POINTS, Problems, Request, Tolerance
 from mvnorth._resident import follows_input
 from mvnorth._result import OrthantResult, wrap
-from mvnorth._solve import solve
 from mvnorth.covariance import Factors
 
 _AUTO = """takes independent blocks apart, uses closed forms for up to three coordinates, integrates
@@ -27,6 +27,15 @@ _PARAMETERS = f"""n : int, optional
         Error asked for, relative to the probability or absolute; one of the two must be met.
         Default: a relative error of 1e-4, or none if ``n`` is given.
     {method_parameter(value_methods(), _AUTO)}
+    df : float or array_like (...), optional
+        Degrees of freedom of Student's t, > 0, in place of the normal distribution; infinity is the
+        normal. Broadcasts with the batch. The mean shifts the distribution.
+    delta : float or array_like (..., d), optional
+        Noncentrality: the variables are (X + delta) / R rather than X / R, where X is normal and
+        df R**2 is chi-squared with df degrees of freedom (Kshirsagar's noncentral t).
+    complement : bool
+        Compute one minus the probability instead: that of at least one limit being exceeded. Its
+        relative accuracy is that asked for, however close to 1 the probability is.
     seed : int
         Seed of the random shifts. The same input and seed give the same bits, whatever the
         number of threads and however a batch is cut.
@@ -38,6 +47,7 @@ _PARAMETERS = f"""n : int, optional
 def _run(
     problems: Problems,
     shape: tuple[int, ...],
+    distribution: Distribution,
     points: int | None,
     tolerance: Tolerance | None,
     method: str,
@@ -49,7 +59,8 @@ def _run(
     target = tolerance or _arguments.DEFAULT_TOLERANCE
     start = _arguments.whole_number("seed", seed, at_least=0)
     request = Request(target, points, most or MAX_POINTS, start, device)
-    estimate, methods = solve(problems, request, name)
+    problems, shape, solver = distribution.solver(problems, shape)
+    estimate, methods = solver(problems, request, name)
     return wrap(estimate, methods, tolerance, shape, problems.upper.dtype)
 
 
@@ -63,6 +74,9 @@ def orthant(
     rtol: float | None = None,
     atol: float | None = None,
     method: str = "auto",
+    df: ArrayLike | None = None,
+    delta: ArrayLike | None = None,
+    complement: bool = False,
     seed: int = 0,
     device: str | None = None,
 ) -> OrthantResult:
@@ -99,7 +113,14 @@ def orthant(
     points = _arguments.points_count(n)
     tolerance = _arguments.tolerance(rtol, atol, points)
     return _run(
-        problems, shape, points, tolerance, method, seed, _checks.device(device, problems, m, L)
+        problems,
+        shape,
+        Distribution(df, delta, complement, reflected=True),
+        points,
+        tolerance,
+        method,
+        seed,
+        _checks.device(device, problems, m, L),
     )
 
 
@@ -112,6 +133,9 @@ def orthant_prob(
     rtol: float | None = None,
     atol: float | None = None,
     method: str = "auto",
+    df: ArrayLike | None = None,
+    delta: ArrayLike | None = None,
+    complement: bool = False,
     seed: int = 0,
     device: str | None = None,
 ) -> Any:
@@ -137,7 +161,10 @@ def orthant_prob(
     >>> round(mvnorth.orthant_prob(np.zeros(9), L), 4)  # 1/10
     0.1
     """
-    return orthant(m, L, n, rtol=rtol, atol=atol, method=method, seed=seed, device=device).prob
+    return orthant(
+        m, L, n, rtol=rtol, atol=atol, method=method, df=df, delta=delta, complement=complement,
+        seed=seed, device=device,
+    ).prob  # fmt: skip
 
 
 @document(_PARAMETERS)
@@ -149,6 +176,9 @@ def orthant_logprob(
     rtol: float | None = None,
     atol: float | None = None,
     method: str = "auto",
+    df: ArrayLike | None = None,
+    delta: ArrayLike | None = None,
+    complement: bool = False,
     seed: int = 0,
     device: str | None = None,
 ) -> Any:
@@ -173,7 +203,10 @@ def orthant_logprob(
     >>> round(mvnorth.orthant_logprob([-40.0, -30.0], np.eye(2)), 6)
     -1258.929686
     """
-    return orthant(m, L, n, rtol=rtol, atol=atol, method=method, seed=seed, device=device).log_prob
+    return orthant(
+        m, L, n, rtol=rtol, atol=atol, method=method, df=df, delta=delta, complement=complement,
+        seed=seed, device=device,
+    ).log_prob  # fmt: skip
 
 
 @follows_input
@@ -188,6 +221,9 @@ def box(
     rtol: float | None = None,
     atol: float | None = None,
     method: str = "auto",
+    df: ArrayLike | None = None,
+    delta: ArrayLike | None = None,
+    complement: bool = False,
     seed: int = 0,
     device: str | None = None,
 ) -> OrthantResult:
@@ -219,6 +255,7 @@ def box(
     return _run(
         problems,
         shape,
+        Distribution(df, delta, complement),
         points,
         tolerance,
         method,
@@ -238,6 +275,9 @@ def box_prob(
     rtol: float | None = None,
     atol: float | None = None,
     method: str = "auto",
+    df: ArrayLike | None = None,
+    delta: ArrayLike | None = None,
+    complement: bool = False,
     seed: int = 0,
     device: str | None = None,
 ) -> Any:
@@ -268,8 +308,9 @@ def box_prob(
     1.704e-24
     """
     return box(
-        lower, upper, mean, cov, n, rtol=rtol, atol=atol, method=method, seed=seed, device=device
-    ).prob
+        lower, upper, mean, cov, n, rtol=rtol, atol=atol, method=method, df=df, delta=delta,
+        complement=complement, seed=seed, device=device,
+    ).prob  # fmt: skip
 
 
 @document(_PARAMETERS)
@@ -283,6 +324,9 @@ def box_logprob(
     rtol: float | None = None,
     atol: float | None = None,
     method: str = "auto",
+    df: ArrayLike | None = None,
+    delta: ArrayLike | None = None,
+    complement: bool = False,
     seed: int = 0,
     device: str | None = None,
 ) -> Any:
@@ -308,8 +352,9 @@ def box_logprob(
     -804.608442
     """
     return box(
-        lower, upper, mean, cov, n, rtol=rtol, atol=atol, method=method, seed=seed, device=device
-    ).log_prob
+        lower, upper, mean, cov, n, rtol=rtol, atol=atol, method=method, df=df, delta=delta,
+        complement=complement, seed=seed, device=device,
+    ).log_prob  # fmt: skip
 
 
 @follows_input
@@ -322,6 +367,9 @@ def _cdf(
     abseps: float | None,
     releps: float | None,
     method: str,
+    df: ArrayLike | None,
+    delta: ArrayLike | None,
+    complement: bool,
     seed: int,
     device: str | None,
 ) -> OrthantResult:
@@ -333,6 +381,7 @@ def _cdf(
     return _run(
         problems,
         shape,
+        Distribution(df, delta, complement),
         None,
         tolerance,
         method,
@@ -354,6 +403,9 @@ def cdf(
     lower_limit: ArrayLike | None = None,
     rng: Any = None,
     method: str = "auto",
+    df: ArrayLike | None = None,
+    delta: ArrayLike | None = None,
+    complement: bool = False,
     seed: int = 0,
     device: str | None = None,
 ) -> Any:
@@ -382,8 +434,9 @@ def cdf(
         Lower limits. Default: minus infinity.
     rng
         Accepted for scipy's sake; ``seed`` decides.
-    method, seed, device
-        As in ``orthant_prob``.
+    method, df, delta, complement, seed, device
+        As in ``orthant_prob``. With ``df`` this is ``scipy.stats.multivariate_t.cdf``, whose
+        ``loc`` and ``shape`` are ``mean`` and ``cov`` here.
 
     Returns
     -------
@@ -395,7 +448,10 @@ def cdf(
     >>> round(mvnorth.cdf([0.0, 0.0], mean=[0.0, 0.0], cov=[[1.0, 0.5], [0.5, 1.0]]), 12)
     0.333333333333
     """
-    return _cdf(x, mean, cov, lower_limit, maxpts, abseps, releps, method, seed, device).prob
+    return _cdf(
+        x, mean, cov, lower_limit, maxpts, abseps, releps, method, df, delta, complement, seed,
+        device,
+    ).prob  # fmt: skip
 
 
 def logcdf(
@@ -410,6 +466,9 @@ def logcdf(
     lower_limit: ArrayLike | None = None,
     rng: Any = None,
     method: str = "auto",
+    df: ArrayLike | None = None,
+    delta: ArrayLike | None = None,
+    complement: bool = False,
     seed: int = 0,
     device: str | None = None,
 ) -> Any:
@@ -417,7 +476,9 @@ def logcdf(
 
     Parameters
     ----------
-    x, mean, cov, allow_singular, maxpts, abseps, releps, lower_limit, rng, method, seed, device
+    x, mean, cov, allow_singular, maxpts, abseps, releps, lower_limit, rng
+        As in ``cdf``.
+    method, df, delta, complement, seed, device
         As in ``cdf``.
 
     Returns
@@ -430,4 +491,7 @@ def logcdf(
     >>> round(mvnorth.logcdf([-40.0, -40.0], cov=[[1.0, 0.5], [0.5, 1.0]]), 4)
     -1074.9303
     """
-    return _cdf(x, mean, cov, lower_limit, maxpts, abseps, releps, method, seed, device).log_prob
+    return _cdf(
+        x, mean, cov, lower_limit, maxpts, abseps, releps, method, df, delta, complement, seed,
+        device,
+    ).log_prob  # fmt: skip

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from mvnorth import _arguments, _checks
 from mvnorth._device import Device
+from mvnorth._distribution import Distribution
 from mvnorth._docstrings import document, method_parameter
 from mvnorth._estimate import Derivatives
 from mvnorth._methods import METHODS, derivative_methods
@@ -32,6 +33,8 @@ _PARAMETERS = f"""n : int, optional
     rtol, atol : float, optional
         Error of the probability asked for, as in ``orthant``. Derivatives are then as accurate as
         the points that it took allow; their errors say how accurate that is.
+    df, delta, complement
+        As in ``orthant``: Student's t, and one minus the probability.
     seed : int
         Seed of the random shifts. The same input and seed give the same bits, whatever the
         number of threads and however a batch is cut.
@@ -51,6 +54,9 @@ def orthant_grad(
     log: bool = False,
     rtol: float | None = None,
     atol: float | None = None,
+    df: ArrayLike | None = None,
+    delta: ArrayLike | None = None,
+    complement: bool = False,
     seed: int = 0,
     device: str | None = None,
 ) -> OrthantGradient:
@@ -62,7 +68,7 @@ def orthant_grad(
         Means, > -inf.
     L : array_like (d, d) or (..., d, d), or Factors
         Lower triangular factor of the covariance, or diag(c) + V V^T.
-    wrt : tuple of {"m", "L", "cov", "c", "V", "v"}
+    wrt : tuple of {"m", "L", "cov", "c", "V", "v", "df", "delta"}
         What to differentiate with respect to; "c" and "V" only of ``Factors``, "L" of a
         factor. In a singular covariance there are derivatives in "m" only.
     {parameters}
@@ -87,13 +93,16 @@ def orthant_grad(
     _checks.differentiable(problems)
     covariance = problems.covariance
     parameters = ("L" if name == "factor" else name for name in covariance.parameters)
-    names = _arguments.subset("wrt", wrt, ("m", *parameters, *covariance.columns, "cov"))
+    distribution = Distribution(df, delta, complement, reflected=True)
+    allowed = ("m", *parameters, *covariance.columns, "cov", *distribution.parameters)
+    names = _arguments.subset("wrt", wrt, allowed)
     points = _arguments.points_count(n)
     tolerance = _arguments.tolerance(rtol, atol, points)
     chosen = {name: {"m": "upper", "L": "factor"}.get(name, name) for name in names}
     return _gradient(
         problems,
         shape,
+        distribution,
         chosen,
         points,
         MAX_POINTS,
@@ -119,6 +128,9 @@ def box_grad(
     log: bool = False,
     rtol: float | None = None,
     atol: float | None = None,
+    df: ArrayLike | None = None,
+    delta: ArrayLike | None = None,
+    complement: bool = False,
     seed: int = 0,
     device: str | None = None,
 ) -> OrthantGradient:
@@ -132,7 +144,7 @@ def box_grad(
     mean : float or array_like (..., d)
     cov : array_like (d, d) or (..., d, d), or Factors
         Covariance, positive semi-definite.
-    wrt : tuple of {"lower", "upper", "mean", "cov", "c", "V", "v"}
+    wrt : tuple of {"lower", "upper", "mean", "cov", "c", "V", "v", "df", "delta"}
         What to differentiate with respect to; "c" and "V" only of ``Factors``. In a singular
         covariance there are derivatives in limits and mean only.
     {parameters}
@@ -150,13 +162,15 @@ def box_grad(
     array([0.328728, 0.328728])
     """
     problems, shape = _checks.box_problems(lower, upper, mean, cov)
-    names = _arguments.subset("wrt", wrt, _box_names(problems, "lower", "upper"))
+    distribution = Distribution(df, delta, complement)
+    names = _arguments.subset("wrt", wrt, _box_names(problems, distribution, "lower", "upper"))
     points = _arguments.points_count(n)
     tolerance = _arguments.tolerance(rtol, atol, points)
     chosen = {name: name for name in names}
     return _gradient(
         problems,
         shape,
+        distribution,
         chosen,
         points,
         MAX_POINTS,
@@ -183,6 +197,9 @@ def cdf_grad(
     rng: Any = None,
     method: str = "auto",
     log: bool = False,
+    df: ArrayLike | None = None,
+    delta: ArrayLike | None = None,
+    complement: bool = False,
     seed: int = 0,
     device: str | None = None,
 ) -> OrthantGradient:
@@ -192,9 +209,9 @@ def cdf_grad(
     ----------
     x, mean, cov, allow_singular, maxpts, abseps, releps, lower_limit, rng
         As in ``cdf``.
-    wrt : tuple of {"x", "lower_limit", "mean", "cov", "c", "V", "v"}
+    wrt : tuple of {"x", "lower_limit", "mean", "cov", "c", "V", "v", "df", "delta"}
         What to differentiate with respect to; "c" and "V" only of ``Factors``.
-    method, seed, device
+    method, df, delta, complement, seed, device
         As in ``orthant_grad``.
     log : bool
         Derivatives of ``logcdf`` instead of ``cdf``.
@@ -215,13 +232,15 @@ def cdf_grad(
     upper, means, covariance, lower = _checks.scipy_arguments(x, mean, cov, lower_limit)
     limits = ("lower_limit", "x")
     problems, shape = _checks.box_problems(lower, upper, means, covariance, limits)
-    names = _arguments.subset("wrt", wrt, _box_names(problems, *limits))
+    distribution = Distribution(df, delta, complement)
+    names = _arguments.subset("wrt", wrt, _box_names(problems, distribution, *limits))
     most = _arguments.points_count(maxpts, "maxpts") or MAX_POINTS
     tolerance = _arguments.tolerance(releps, abseps, None, ("releps", "abseps"))
     chosen = {name: {"lower_limit": "lower", "x": "upper"}.get(name, name) for name in names}
     result = _gradient(
         problems,
         shape,
+        distribution,
         chosen,
         None,
         most,
@@ -234,14 +253,19 @@ def cdf_grad(
     return replace(result, of_cdf=True)
 
 
-def _box_names(problems: Problems, lower: str, upper: str) -> tuple[str, ...]:
-    parameters = (name for name in problems.covariance.parameters if name != "factor")
-    return (lower, upper, "mean", "cov", *parameters, *problems.covariance.columns)
+def _box_names(
+    problems: Problems, distribution: Distribution, lower: str, upper: str
+) -> tuple[str, ...]:
+    covariance = problems.covariance
+    parameters = (name for name in covariance.parameters if name != "factor")
+    of_all = (*parameters, *covariance.columns, *distribution.parameters)
+    return (lower, upper, "mean", "cov", *of_all)
 
 
 def _gradient(
     problems: Problems,
     shape: tuple[int, ...],
+    distribution: Distribution,
     names: dict[str, str],
     n: int | None,
     most: int,
@@ -263,7 +287,8 @@ def _gradient(
             f"method={chosen!r} differentiates in limits and means only, got wrt={tuple(names)!r}; "
             "use 'auto', 'pathwise' or 'conditional'"
         )
-    estimate, methods = differentiate(problems, request, chosen)
+    problems, shape, solver = distribution.solver(problems, shape)
+    estimate, methods = differentiate(problems, request, chosen, solver)
     result = wrap(estimate, methods, tolerance, shape, problems.upper.dtype)
     assert estimate.derivatives is not None
     value, error = estimate.derivatives.value, estimate.derivatives.error

@@ -102,6 +102,8 @@ def _orthant(queue: Any, given: dict[str, Any]) -> OrthantResult | None:
 def _orthant_grad(queue: Any, given: dict[str, Any]) -> OrthantResult | None:
     if not isinstance(given["L"], OneFactor):
         return None
+    if given["df"] is not None or given["delta"] is not None:
+        return None
     names = _arguments.subset("wrt", given["wrt"], ("m", "c", "v", "cov"))
     return None if "cov" in names else _one_factor(queue, given, names)
 
@@ -112,6 +114,8 @@ def _one_factor(
     """Return the result for one common factor, exact; None for other problems."""
     cov = given["L"]
     if not isinstance(cov, OneFactor) or given["method"] not in ("auto", "quadrature"):
+        return None
+    if given["df"] is not None or given["delta"] is not None or given["complement"]:
         return None
     from mvnorth._cuda import results
     from mvnorth._cuda.one_factor import one_factor

@@ -103,6 +103,8 @@ class OrthantGradient(OrthantResult):
         In the parameters of ``Factors``.
     grad_v : ndarray (..., d)
         In the loadings of one factor.
+    grad_df, grad_delta : float or ndarray (...), and ndarray (..., d)
+        In the degrees of freedom and the noncentrality of Student's t.
     grad_m_error, ... : ndarray
         Bounds on their absolute errors, entry by entry, at about 99 % confidence; infinite where
         nothing is known. Each derivative has one.
@@ -130,6 +132,8 @@ class OrthantGradient(OrthantResult):
     grad_mean: Any = None
     grad_x: Any = None
     grad_lower_limit: Any = None
+    grad_df: Any = None
+    grad_delta: Any = None
     grad_m_error: Any = None
     grad_L_error: Any = None
     grad_cov_error: Any = None
@@ -141,6 +145,8 @@ class OrthantGradient(OrthantResult):
     grad_mean_error: Any = None
     grad_x_error: Any = None
     grad_lower_limit_error: Any = None
+    grad_df_error: Any = None
+    grad_delta_error: Any = None
 
     @property
     def _arguments(self) -> tuple[str, str, str]:
@@ -346,8 +352,11 @@ def wrap_gradient(result: OrthantResult, derivatives: Derivatives, log: bool) ->
             bound += stored.eps * np.abs(value, dtype=np.float64)
             bound += np.where(error > 0.0, stored.tiny, 0.0)  # for what underflows
             error = np.where(np.isnan(bound), np.inf, bound)
-        arrays[f"grad_{name}"] = value.reshape(*shape, *value.shape[1:])
-        arrays[f"grad_{name}_error"] = error.reshape(*shape, *value.shape[1:])
+        core = () if name == "df" else value.shape[1:]
+        for key, array in ((f"grad_{name}", value), (f"grad_{name}_error", error)):
+            arrays[key] = array.reshape((*shape, *core))
+            if arrays[key].ndim == 0:
+                arrays[key] = arrays[key].item()
     return OrthantGradient(**{**vars(result), **arrays, "log": log})
 
 

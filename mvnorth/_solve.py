@@ -16,6 +16,8 @@ from mvnorth._problem import Problems, Request, Tolerance
 
 _ROUNDING = 1e-15
 
+Solver = Callable[[Problems, Request, str], tuple[Estimate, np.ndarray]]
+
 
 def solve(problems: Problems, request: Request, method: str) -> tuple[Estimate, np.ndarray]:
     """Return estimates of a batch, with derivatives, and the names of the methods of each row."""
@@ -53,13 +55,19 @@ def solve(problems: Problems, request: Request, method: str) -> tuple[Estimate, 
     return estimate, _labels(used)
 
 
-def differentiate(problems: Problems, request: Request, method: str) -> tuple[Estimate, np.ndarray]:
+def differentiate(
+    problems: Problems, request: Request, method: str, solver: Solver = solve
+) -> tuple[Estimate, np.ndarray]:
     """Return estimates with derivatives in the user's units and precision, and method names."""
     with np.errstate(over="ignore", invalid="ignore"):
-        estimate, names = solve(problems, request, method)
-        assert estimate.derivatives is not None
-        problems.covariance.to_user_units(estimate.derivatives)
-        estimate.derivatives.store(problems.upper.dtype)
+        estimate, names = solver(problems, request, method)
+        derivatives = estimate.derivatives
+        assert derivatives is not None
+        scaled = derivatives.only([name for name in derivatives.value if name != "df"])
+        problems.covariance.to_user_units(scaled)
+        derivatives.value.update(scaled.value)
+        derivatives.error.update(scaled.error)
+        derivatives.store(problems.upper.dtype)
     return estimate, names
 
 
