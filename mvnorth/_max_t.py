@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from mvnorth import _arguments
 from mvnorth._contrasts import Contrasts
-from mvnorth._events import Events, event_probability, read_events
+from mvnorth._equicoordinate import Equicoordinate, event_probability, read_equicoordinate
 from mvnorth._max_t_result import MaxTResult
 from mvnorth._quantile import find_quantiles
 from mvnorth._status import Status
@@ -104,7 +104,7 @@ def max_t(
     assert tolerance is not None
     start = _arguments.whole_number("seed", seed, at_least=0)
     two_sided = alternative == "two-sided"
-    events = read_events(0.0, cov, df, (), two_sided)
+    events = read_equicoordinate(0.0, cov, df, (), two_sided)
     if events.batch != () or events.d != values.size:
         raise ValueError(
             f"cov must be for {values.size} estimates, ({values.size}, {values.size}), got one "
@@ -157,7 +157,7 @@ class _PValues(NamedTuple):
 
 
 def _p_values(
-    sizes: np.ndarray, events: Events, step_down: bool, rtol: float, seed: int
+    sizes: np.ndarray, events: Equicoordinate, step_down: bool, rtol: float, seed: int
 ) -> tuple[_PValues, _PValues | None]:
     """Return single-step p-values of statistics (m,), and step-down ones if asked for.
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mvnorth import _arguments
-from mvnorth._events import Events, read_events
+from mvnorth._equicoordinate import Equicoordinate, read_equicoordinate
 from mvnorth._problem import Tolerance
 from mvnorth._quantile_result import QuantileResult
 from mvnorth._status import Status
@@ -85,7 +85,7 @@ def quantile(
     tolerance = _arguments.tolerance(rtol, atol, None)
     assert tolerance is not None
     start = _arguments.whole_number("seed", seed, at_least=0)
-    events = read_events(mean, cov, df, probability.shape, tail == "both")
+    events = read_equicoordinate(mean, cov, df, probability.shape, tail == "both")
     if tail == "upper":  # -X, which has the same covariance, lies below -q
         events = replace(events, mean=-events.mean)
     p_rows = _arguments.as_rows(probability, events.batch, 0)
@@ -99,7 +99,7 @@ def quantile(
 
 
 def find_quantiles(
-    log_p: np.ndarray, log_rest: np.ndarray, events: Events, tolerance: Tolerance, seed: int
+    log_p: np.ndarray, log_rest: np.ndarray, events: Equicoordinate, tolerance: Tolerance, seed: int
 ) -> QuantileResult:
     """Return the quantiles of B rows, from logarithms of p and of 1 - p, (B,)."""
     search = _Search(log_p, log_rest, events, tolerance)
@@ -115,7 +115,7 @@ class _Search:
     """The state of the search for B roots."""
 
     def __init__(
-        self, log_p: np.ndarray, log_rest: np.ndarray, events: Events, tolerance: Tolerance
+        self, log_p: np.ndarray, log_rest: np.ndarray, events: Equicoordinate, tolerance: Tolerance
     ) -> None:
         size = log_p.size
         self.events, self.tolerance = events, tolerance
@@ -181,9 +181,10 @@ class _Search:
         slow[stuck] = 0
         # A secant's error is the last but one times the last, times a constant.
         last = self.last_step[rows]
-        ratio = np.where(last < np.inf, np.minimum(2.0 * np.abs(step) / last, 1.0), 1.0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratio = np.where(last < np.inf, np.fmin(2.0 * np.abs(step) / last, 1.0), 1.0)
         remaining = np.where(stuck, high - low, np.abs(step) * ratio)
-        of_value = error / derivative
+        of_value = error / derivative * np.where(last < np.inf, 1.0, 2.0)  # first a guess
         total = np.minimum(of_value + remaining, high - low)
         total += 4.0 * _EPS * (np.abs(new) + unit)
         wanted = np.maximum(
@@ -215,7 +216,7 @@ class _Search:
 
 
 def _bracket(
-    log_p: np.ndarray, log_rest: np.ndarray, target: np.ndarray, events: Events
+    log_p: np.ndarray, log_rest: np.ndarray, target: np.ndarray, events: Equicoordinate
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return bounds of the quantile, a first guess, and a standard deviation, each (B,)."""
     mean, deviation = events.mean / events.scale, events.deviation / events.scale

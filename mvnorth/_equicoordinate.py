@@ -1,4 +1,4 @@
-"""Events of equal limits: no coordinate exceeds q, in size or with its sign.
+"""Events with equal limits: no coordinate exceeds q, in size or with its sign.
 
 Quantiles and multiple comparisons read their arguments and compute their probabilities here.
 """
@@ -18,7 +18,7 @@ _NORMAL = 1e15  # degrees of freedom from which Student's t is the normal to rou
 
 
 @dataclass(frozen=True, eq=False)
-class Events:
+class Equicoordinate:
     """The events X_j <= q scale_j for all j, or abs(X_j) <= q scale_j, in rows.
 
     Attributes
@@ -71,7 +71,8 @@ def event_probability(
     seed: int,
 ) -> OrthantResult:
     """Return Pr(lower <= X <= upper) of rows, or 1 minus it, with relative accuracy."""
-    result = box(lower, upper, mean, cov, rtol=rtol, seed=seed)
+    degrees = df if (df < np.inf).any() else None
+    result = box(lower, upper, mean, cov, df=degrees, rtol=rtol, seed=seed)
     if not complement:
         return result
     rest = np.maximum(-np.expm1(result.log_prob), 1e-300)
@@ -90,13 +91,13 @@ def degrees_of_freedom(df: ArrayLike | None) -> np.ndarray:
     return np.where(array >= _NORMAL, np.inf, array)
 
 
-def read_events(
+def read_equicoordinate(
     mean: ArrayLike,
     cov: ArrayLike | Covariance,
     df: ArrayLike | None,
     shape: tuple[int, ...],
     two_sided: bool,
-) -> Events:
+) -> Equicoordinate:
     """Read the distributions of rows; ``shape`` are the batch axes of the probabilities p."""
     degrees = degrees_of_freedom(df)
     given: Any = cov
@@ -113,7 +114,7 @@ def read_events(
         deviation = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
         covariance = covariance if covariance.ndim == 2 else _rows(covariance, batch, 2)
     degrees = _arguments.as_rows(degrees, batch, 0)
-    return Events(means, covariance, _rows(deviation, batch, 1), degrees, two_sided, batch)
+    return Equicoordinate(means, covariance, _rows(deviation, batch, 1), degrees, two_sided, batch)
 
 
 def _rows(array: np.ndarray, batch: tuple[int, ...], core: int) -> np.ndarray:
