@@ -82,12 +82,14 @@ class Integral:
     Attributes
     ----------
     nodes : all of them
+    t : (N,) where they are
     share : (N,) of each node in the integral of its row; they add up to 1, or to 0 if all are 0
     thinned : (5, N) bool, which nodes belong to rules with twice and three times the step
     log_prob, rel_error : (B,) with the error of the rule alone
     """
 
     nodes: Nodes
+    t: np.ndarray
     share: np.ndarray
     thinned: np.ndarray
     log_prob: np.ndarray
@@ -181,6 +183,11 @@ def _sinh_map(t: np.ndarray, skewness: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return y, np.log(np.cosh(shift + a * t) / cosh)
 
 
+def to_w(t: np.ndarray, mode: Mode) -> np.ndarray:
+    """Return w at points t of the only row."""
+    return mode.w + mode.width * _sinh_map(t, np.full(t.shape, mode.skewness))[0]
+
+
 def first_step(df: np.ndarray, goal: float) -> np.ndarray:
     """Return the step in t for which the error of a normal density is claimed to be below goal."""
     third = (goal / (200.0 * _SAFETY)) ** (1.0 / (1.75 * _power(df)))
@@ -240,7 +247,8 @@ def integrate(df: np.ndarray, mode: Mode, evaluate: Evaluate, goal: float) -> In
         rule = claim(df, *thinned_errors(nodes.row, share[:, None], thinned, total))
         coarse = (rule > goal) & (stride > 1)
         if not coarse.any():
-            return Integral(nodes, share, thinned, log_prob, rule + outside)
+            t = nodes.place * (step / _FINEST)[nodes.row]
+            return Integral(nodes, t, share, thinned, log_prob, rule + outside)
         chosen = coarse[nodes.row]
         stride[coarse] //= 2
         row = nodes.row[chosen]

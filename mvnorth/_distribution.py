@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +10,9 @@ from numpy.typing import ArrayLike
 from mvnorth._arguments import as_rows, numbers, real_array
 from mvnorth._problem import Problems
 from mvnorth._solve import Solver, solve
+
+if TYPE_CHECKING:
+    from mvnorth._student import StudentProblems
 
 
 @dataclass(eq=False)  # a frozen one takes three times as long to make
@@ -40,22 +43,40 @@ class Distribution:
         normal: Solver = solve
         if self.complement is not False:
             normal = self._complement()
-        if self.df is None and self.delta is None:
+        student = self.student(problems, shape)
+        if student is None:
             return problems, shape, normal
-        from mvnorth._student import StudentProblems, solve_with
+        from mvnorth._student import solve_with
+
+        whole, shape, _ = student
+        return whole.normal, shape, partial(solve_with, normal, whole)
+
+    def student(
+        self, problems: Problems, shape: tuple[int, ...]
+    ) -> "tuple[StudentProblems, tuple[int, ...], np.ndarray] | None":
+        """Check the arguments; return problems of Student's t, or None for the normal.
+
+        Also return the shape of the whole batch, and which row of ``problems`` each row is.
+        """
+        if self.df is None and self.delta is None:
+            return None
+        from mvnorth._student import StudentProblems
 
         df, delta = self._degrees(), self._noncentrality(problems.d)
         whole = _broadcast(shape, df, delta)
+        number = np.broadcast_to(np.arange(problems.size).reshape(shape), whole).ravel()
         if whole != shape:
-            number = np.arange(problems.size).reshape(shape)
-            problems = problems.take(np.broadcast_to(number, whole).ravel())
+            problems = problems.take(number)
         freedom = np.broadcast_to(df, whole).reshape(-1)
-        sign = 1.0 if self.reflected else -1.0
         shift = None
         if delta is not None:
-            shift = sign * as_rows(delta, whole, 1) / problems.covariance.unit
-        student = StudentProblems(problems, freedom, shift, sign)
-        return problems, whole, partial(solve_with, normal, student)
+            shift = self.sign * as_rows(delta, whole, 1) / problems.covariance.unit
+        return StudentProblems(problems, freedom, shift, self.sign), whole, number
+
+    @property
+    def sign(self) -> float:
+        """What delta is multiplied by to give the shift of the limits."""
+        return 1.0 if self.reflected else -1.0
 
     def _complement(self) -> Solver:
         if not isinstance(self.complement, (bool, np.bool_)):

@@ -12,6 +12,7 @@ import numpy as np
 
 from mvnorth._chi_rule import (
     Integral,
+    Mode,
     claim,
     find_mode,
     first_step,
@@ -141,6 +142,13 @@ def _integrate(
     problems: StudentProblems, request: Request, method: str, solver: Solver
 ) -> tuple[Estimate, np.ndarray]:
     """Return estimates with a finite number of degrees of freedom."""
+    return _combine(problems, find_integral(problems, request, method, solver)[0], request.wrt)
+
+
+def find_integral(
+    problems: StudentProblems, request: Request, method: str, solver: Solver
+) -> tuple[Integral, Mode]:
+    """Return the integrals with their nodes, and the modes of the integrands."""
 
     def evaluator(asked: Request) -> partial:
         return partial(_evaluate, problems, asked, method, solver)
@@ -163,8 +171,7 @@ def _integrate(
     if request.n is not None:
         n = max(1, int(request.n * np.min(first_step(df, goal)) / (2.0 * reach(goal))))
     wanted = replace(request, tolerance=tolerance, n=n, wrt=_normal_names(request.wrt))
-    integral = integrate(df, mode, evaluator(wanted), goal)
-    return _combine(problems, integral, request.wrt)
+    return integrate(df, mode, evaluator(wanted), goal), mode
 
 
 def _evaluate(
