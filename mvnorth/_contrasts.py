@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mvnorth import _arguments
+from mvnorth._equicoordinate import pairwise
 from mvnorth.covariance import OneFactor
 
 KINDS = ("dunnett", "tukey", "sequence")
@@ -209,15 +210,9 @@ def _coefficients(kind: Any, groups: list[str]) -> tuple[tuple[str, ...], np.nda
                 f"kind must be one of {', '.join(map(repr, KINDS))}, a matrix, or a dict of names "
                 f"and rows, got {kind!r}"
             )
-        ends = range(1, k)
-        pairs = (
-            [(j, j - 1) for j in ends]
-            if kind == "sequence"
-            else [(j, i) for i in range(k) for j in range(i + 1, k)]
-        )
-        first, second = np.array(pairs).T
-        names = tuple(f"{groups[j]} - {groups[i]}" for j, i in pairs)
-        return names, np.eye(k)[first] - np.eye(k)[second]
+        matrix = pairwise(k) if kind == "tukey" else np.diff(np.eye(k), axis=0)
+        ends = zip(matrix.argmax(axis=1), matrix.argmin(axis=1), strict=True)
+        return tuple(f"{groups[j]} - {groups[i]}" for j, i in ends), matrix
     named = isinstance(kind, Mapping)
     rows = list(kind.values()) if named else kind
     matrix = _arguments.real_array("kind", rows, infinite=False)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from mvnorth import _arguments
 from mvnorth._contrasts import Contrasts
-from mvnorth._equicoordinate import Equicoordinate, event_probability, read_equicoordinate
+from mvnorth._equicoordinate import Equicoordinate, read_equicoordinate
 from mvnorth._max_t_result import MaxTResult
 from mvnorth._quantile import find_quantiles
 from mvnorth._status import Status
@@ -172,12 +172,11 @@ def _p_values(
         rank[order] = np.arange(m)
         rest[rank[None, :] <= np.arange(m - 1)[:, None]] = np.inf
         upper = np.concatenate([upper, rest])
-    lower = -upper if events.two_sided else np.full(upper.shape, -np.inf)
-    df = np.full(len(upper), events.df[0])
-    found = event_probability(lower, upper, 0.0, events.cov, df, True, rtol, seed)
-    p, error = np.minimum(found.prob, 1.0), np.minimum(found.error, 1.0)
-    met = found.status != Status.LIMIT
-    single = _PValues(p[:m], error[:m], bool(met[:m].all()))
+    rows = np.zeros(len(upper), dtype=int)  # one distribution for all of them
+    found = events.probability(upper, rows, True, rtol, seed)
+    p = np.minimum(np.exp(found.log_prob), 1.0)
+    error = np.minimum(p * found.rel_error, 1.0)
+    single = _PValues(p[:m], error[:m], bool(found.met[:m].all()))
     if not step_down:
         return single, None
     raw = np.append(p[order[0]], p[m:])
@@ -185,7 +184,7 @@ def _p_values(
     down, down_error = np.empty(m), np.empty(m)
     down[order] = np.maximum.accumulate(raw)  # a hypothesis is rejected only after those before
     down_error[order] = np.maximum.accumulate(raw_error)
-    return single, _PValues(down, down_error, bool(met.all()))
+    return single, _PValues(down, down_error, bool(found.met.all()))
 
 
 def _names(names: Sequence[str] | None, m: int) -> tuple[str, ...]:

@@ -132,7 +132,7 @@ class _Search:
         self.n = np.zeros(size, dtype=np.int64)
         self.method = np.full(size, "closed_form", dtype=object)
         self.error = self.high - self.low
-        self.done = self.error <= 64.0 * _EPS * (np.abs(self.q) + self.unit)
+        self.done = self.error <= 128.0 * _EPS * (np.abs(self.q) + self.unit)
 
     def _transform(self, log_value: np.ndarray, rows: Any) -> np.ndarray:
         """Return h(F) from log F, or from log(1 - F) in rows with the complement."""
@@ -150,11 +150,12 @@ class _Search:
         for complement, target in np.unique(pairs, axis=0) if rows.size > 1 else pairs:
             some = np.flatnonzero((pairs == (complement, target)).all(axis=1))
             part = rows[some]
-            result = self.events.probability(self.q[part], part, complement > 0, target, seed)
-            log_value[some], rel_error[some] = result.log_prob, result.rel_error
-            met[some] = result.status != Status.LIMIT
-            self.n[part] += result.n
-            self.method[part] = result.method
+            upper = self.events.limits(self.q[part])
+            values = self.events.probability(upper, part, complement > 0, target, seed)
+            log_value[some], rel_error[some] = values.log_prob, values.rel_error
+            met[some] = values.met
+            self.n[part] += values.n
+            self.method[part] = values.method
         h = self._transform(log_value, rows)
         with np.errstate(divide="ignore"):
             shifted = log_value + np.log1p(-np.minimum(rel_error, 1.0))

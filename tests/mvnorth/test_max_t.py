@@ -2,6 +2,7 @@
 
 import json
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -51,7 +52,7 @@ def test_dunnetts_published_example():
 
 
 def test_tukey_is_scipys_for_balanced_groups():
-    result = max_t(sample_contrasts(BALANCED, kind="tukey"), rtol=2e-4)
+    result = max_t(sample_contrasts(BALANCED, kind="tukey"), step_down=False, rtol=1e-8)
     expected = stats.tukey_hsd(*BALANCED.values())
     pairs = [(1, 0), (2, 0), (2, 1)]
     interval = expected.confidence_interval(0.95)
@@ -60,7 +61,52 @@ def test_tukey_is_scipys_for_balanced_groups():
         slack = result.critical_error * result.standard_errors[k] + 1e-9
         assert abs(result.lower[k] - interval.low[pair]) <= slack
         assert abs(result.upper[k] - interval.high[pair]) <= slack
-    assert result.p_errors.max() < 1e-3
+    assert result.p_errors.max() < 1e-8
+
+
+def test_tukey_for_groups_of_different_sizes():
+    """A singular covariance of any form; that of three groups has two dimensions."""
+    contrasts = sample_contrasts(BLOOD, kind="tukey")
+    result = max_t(contrasts, step_down=False, rtol=1e-3)
+    sizes = np.abs(result.statistics)[:, None] * result.standard_errors
+    cov = contrasts.cov[:2, :2]  # the third difference is that of the first two
+
+    def inside(limit, r):
+        """Pr(|x| <= a, |y| <= b, |y - x| <= c): cut into bands of x."""
+        a, b, c = r * limit
+        x = np.linspace(-a, a, 2001)
+        slope, rest = cov[0, 1] / cov[0, 0], np.sqrt(cov[1, 1] - cov[0, 1] ** 2 / cov[0, 0])
+        high, low = np.minimum(b, x + c), np.maximum(-b, x - c)
+        width = stats.norm.cdf((high - slope * x) / rest) - stats.norm.cdf((low - slope * x) / rest)
+        return np.trapezoid(stats.norm.pdf(x, scale=np.sqrt(cov[0, 0])) * width.clip(0.0), x)
+
+    s = np.linspace(*stats.chi.ppf([1e-9, 1.0 - 1e-9], contrasts.df), 301)
+    for k, limit in enumerate(sizes):
+        values = [inside(limit, r) for r in s / np.sqrt(contrasts.df)]
+        expected = 1.0 - np.trapezoid(stats.chi.pdf(s, contrasts.df) * values, s)
+        assert abs(result.p_values[k] - expected) <= result.p_errors[k] + 1e-6
+
+
+def test_tiny_p_values_of_ranges():
+    """P-values of 45 pairs far out, against the integral over the smallest mean in 40 digits."""
+    contrasts = group_contrasts(np.linspace(0.0, 12.0, 10), 3, 1.0, kind="tukey")
+    result = max_t(contrasts, step_down=False, rtol=1e-8)
+    bonferroni = 45.0 * 2.0 * stats.norm.sf(np.abs(result.statistics))
+    small = bonferroni < 1e-12
+    assert small.sum() > 5
+    assert (result.p_values <= bonferroni * (1.0 + 1e-12))[small].all()
+    assert (result.p_errors <= 1e-8 * result.p_values).all()
+    with mpmath.workdps(40):
+        for k in np.flatnonzero(small)[:3]:
+            c = mpmath.sqrt(2) * float(abs(result.statistics[k]))
+
+            def excess(x, c=c):
+                above = mpmath.ncdf(-x)
+                inside = above - mpmath.ncdf(-x - c)
+                return 10 * mpmath.npdf(x) * (above**9 - inside**9)
+
+            expected = float(mpmath.quad(excess, [-c - 9, -c, -c / 2, 0, 9]))
+            assert abs(result.p_values[k] - expected) <= result.p_errors[k] + 1e-14 * expected
 
 
 @pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])

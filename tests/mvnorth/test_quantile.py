@@ -14,8 +14,11 @@ from mvnorth import Factors, OneFactor, Status, quantile
 TAILS = ("lower", "upper", "both")
 
 
-def one_factor_probability(q, cov, mean, tail, df=None):
-    """Pr of the event by Gauss-Legendre rules over the common factor and the chi variable."""
+def one_factor_excess(q, p, cov, mean, tail, df=None):
+    """Pr of the event less p, by Gauss-Legendre rules over the common factor and the chi variable.
+
+    Above p = 1/2 it is 1 - p less the probability of the complement.
+    """
     nodes, weights = np.polynomial.legendre.leggauss(300)
     z, wz = 9.0 * nodes, 9.0 * weights * stats.norm.pdf(9.0 * nodes)
     if df is None:
@@ -34,14 +37,14 @@ def one_factor_probability(q, cov, mean, tail, df=None):
             "upper": special.ndtr(-above),
             "both": special.ndtr(above) - special.ndtr(below),
         }[tail]
-    return wr @ total @ wz
+    return wr @ total @ wz - p if p < 0.5 else (1.0 - p) - wr @ (1.0 - total) @ wz
 
 
-def assert_root(result, p, probability):
-    """The probability at the limits of the claimed error is on both sides of p."""
-    q, error = result.quantile, result.error + 1e-13
-    low, high = sorted((probability(q - error), probability(q + error)))
-    assert low - 1e-14 <= p <= high + 1e-14, (q, error, low - p, high - p)
+def assert_root(result, excess):
+    """The probability less p changes its sign within the claimed error."""
+    q, error = result.quantile, result.error
+    low, high = sorted((excess(q - error), excess(q + error)))
+    assert low - 2e-15 <= 0.0 <= high + 2e-15, (q, error, low, high)
 
 
 # Closed forms
@@ -115,7 +118,7 @@ def test_one_factor(tail, df, p):
     result = quantile(p, cov, mean=mean, tail=tail, df=df, rtol=1e-9)
     assert result.status == Status.CONVERGED
     assert result.error <= 1e-9 * max(abs(result.quantile), np.sqrt(3.0))
-    assert_root(result, p, lambda q: one_factor_probability(q, cov, mean, tail, df))
+    assert_root(result, lambda q: one_factor_excess(q, p, cov, mean, tail, df))
 
 
 # Published tables
@@ -188,7 +191,7 @@ def test_errors_are_honest():
         p = RANDOM.uniform(0.01, 0.99)
         result = quantile(p, cov, mean=mean, rtol=10.0 ** -RANDOM.integers(3, 8))
         normal = stats.multivariate_normal(mean, cov)
-        assert_root(result, p, lambda q, normal=normal: float(normal.cdf(np.full(2, q))))
+        assert_root(result, lambda q, normal=normal, p=p: float(normal.cdf(np.full(2, q))) - p)
 
 
 def test_sampled_quantiles_are_honest():
