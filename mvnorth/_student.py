@@ -12,27 +12,24 @@ import numpy as np
 
 from mvnorth._chi_rule import (
     Integral,
-    Mode,
-    claim,
+    claim_of_means,
     find_mode,
-    first_step,
     integrate,
-    log_density,
     log_density_in_df,
-    reach,
     row_sums,
-    thinned_errors,
 )
+from mvnorth._cpu.chi_rule import LOG_PROB
 from mvnorth._estimate import Derivatives, Estimate
 from mvnorth._problem import Problems, Request, Tolerance
 from mvnorth._solve import Solver
+from mvnorth._solve import solve as solve_normal
 
 _ROUGHLY = Tolerance(1e-3, 0.0)  # of probabilities in the search for the mode
 _MARGIN = 0.7  # share of the tolerance that is for the probabilities of the nodes
 _LEAST = 1e-14  # error that is asked of the rule
 _FIXED = 1e-6  # the same if the number of points is given
 _COARSEST = 1e-3
-_NEGLIGIBLE = 0.01
+_TYPICAL = 24  # nodes
 _ROUNDING = 1e-15
 _CHUNK = 2**22  # numbers of covariances at a time: 32 MB
 _SCALED = ("lower", "upper", "mean")  # derivatives with a factor r
@@ -147,31 +144,27 @@ def _integrate(
 
 def find_integral(
     problems: StudentProblems, request: Request, method: str, solver: Solver
-) -> tuple[Integral, Mode]:
-    """Return the integrals with their nodes, and the modes of the integrands."""
+) -> tuple[Integral, np.ndarray]:
+    """Return the integrals with their nodes, and the state of the rows at their modes."""
 
     def evaluator(asked: Request) -> partial:
         return partial(_evaluate, problems, asked, method, solver)
 
     df = problems.df
     rough = replace(request, tolerance=_ROUGHLY, n=None, wrt=())
-    mode = find_mode(df, evaluator(rough))
-    # Logarithms of the integrand at its mode, and of the largest density of r.
-    top, density = log_density(mode.w, df) + mode.log_prob, log_density(np.zeros(df.size), df)
+    state = find_mode(df, evaluator(rough))
     relative, absolute = request.tolerance.relative, request.tolerance.absolute
-    goal = (1.0 - _MARGIN) * relative
+    goal = np.full(df.shape, max((1.0 - _MARGIN) * relative, _LEAST))
     if absolute > 0.0:
-        largest = np.max(mode.log_prob, initial=-700.0)
-        goal = max(goal, min((1.0 - _MARGIN) * absolute * np.exp(-largest), _COARSEST))
-    goal = _FIXED if request.n is not None else max(goal, _LEAST)
-    # Of a small term not all digits count.
-    small = _NEGLIGIBLE * goal * np.exp(np.min(top - density, initial=0.0))
-    tolerance = Tolerance(_MARGIN * relative, _MARGIN * absolute + small)
+        with np.errstate(over="ignore"):
+            of_absolute = (1.0 - _MARGIN) * absolute * np.exp(-state[LOG_PROB])
+        goal = np.maximum(goal, np.minimum(of_absolute, _COARSEST))
     n = None
     if request.n is not None:
-        n = max(1, int(request.n * np.min(first_step(df, goal)) / (2.0 * reach(goal))))
+        goal[:], n = _FIXED, max(1, request.n // _TYPICAL)
+    tolerance = Tolerance(_MARGIN * relative, _MARGIN * absolute)
     wanted = replace(request, tolerance=tolerance, n=n, wrt=_normal_names(request.wrt))
-    return integrate(df, mode, evaluator(wanted), goal), mode
+    return integrate(df, state, evaluator(wanted), goal, solver is solve_normal), state
 
 
 def _evaluate(
@@ -185,19 +178,19 @@ def _combine(
     problems: StudentProblems, integral: Integral, wrt: tuple[str, ...]
 ) -> tuple[Estimate, np.ndarray]:
     """Return estimates of all rows from their nodes."""
-    nodes, share = integral.nodes, integral.share
+    row, share, at_nodes = integral.row, integral.share, integral.estimate
     size = problems.df.size
     with np.errstate(invalid="ignore"):
-        error = np.where(share > 0.0, share * nodes.estimate.rel_error, 0.0)
-    rel_error = np.bincount(nodes.row, error, size) + integral.rel_error
+        error = np.where(share > 0.0, share * at_nodes.rel_error, 0.0)
+    rel_error = np.bincount(row, error, size) + integral.rel_error
     rel_error += _ROUNDING * (1.0 + np.sqrt(problems.df))
-    possible = np.isfinite(integral.log_prob)
+    possible = integral.log_prob > -np.inf
     if not possible.all():
         # A probability of 0 at every node is 0, to the error with which it is known there.
         worst = np.zeros(size)
-        np.maximum.at(worst, nodes.row, nodes.estimate.rel_error)
+        np.maximum.at(worst, row, at_nodes.rel_error)
         rel_error = np.where(possible, rel_error, worst)
-    n = np.bincount(nodes.row, nodes.estimate.n, size).astype(np.int64)
+    n = np.bincount(row, at_nodes.n, size).astype(np.int64)
     derivatives = _derivatives(problems, integral, wrt) if wrt else None
     if derivatives is not None:
         for error in derivatives.error.values():
@@ -210,18 +203,18 @@ def _derivatives(
     problems: StudentProblems, integral: Integral, wrt: tuple[str, ...]
 ) -> Derivatives:
     """Return means of the derivatives at the nodes; their errors include that of the rule."""
-    nodes = integral.nodes
-    of_normal = nodes.estimate.derivatives or Derivatives({}, {})
+    of_normal = integral.estimate.derivatives or Derivatives({}, {})
+    r = integral.r
     result = Derivatives({}, {})
     for name in wrt:
         if name == "df":
-            value = log_density_in_df(nodes.w, problems.df[nodes.row])[:, None]
+            value = log_density_in_df(r, problems.df[integral.row])[:, None]
             error = _ROUNDING * np.abs(value)
         else:
             source = "mean" if name == "delta" else name
             value, error = of_normal.value[source], of_normal.error[source]
-            factor = np.full(nodes.w.shape, -problems.sign if name == "delta" else 1.0)
-            factor = np.exp(nodes.w) if name in _SCALED else factor
+            factor = np.full(r.shape, -problems.sign if name == "delta" else 1.0)
+            factor = r if name in _SCALED else factor
             factor = factor.reshape(-1, *(1,) * (value.ndim - 1))
             value, error = factor * value, np.abs(factor) * error
         result.value[name], result.error[name] = _mean(problems.df, integral, value, error)
@@ -232,34 +225,31 @@ def _mean(
     df: np.ndarray, integral: Integral, value: np.ndarray, error: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the means (B, ...) of derivatives at nodes (N, ...), and bounds on their errors."""
-    nodes, size = integral.nodes, df.size
-    counts = integral.share > 0.0
+    row, size = integral.row, df.size
     share = integral.share[:, None]
-    with np.errstate(invalid="ignore", divide="ignore"):
+    counts = share > 0.0
+    with np.errstate(invalid="ignore", over="ignore"):
         flat, bound = (
-            np.where(counts[:, None], a.reshape(len(a), -1).astype(np.float64), 0.0)
-            for a in (value, error)
+            np.where(counts, a.reshape(len(a), -1).astype(np.float64), 0.0) for a in (value, error)
         )
-        mean = row_sums(nodes.row, share * flat, size)
-        errors = thinned_errors(nodes.row, share * flat, integral.thinned, mean)
-        largest = np.max(np.abs(mean), axis=1, initial=0.0)
-        halves, thirds = (np.where(largest > 0.0, e / largest, 0.0) for e in errors)
-        rule = np.maximum(claim(df, halves, thirds), integral.rel_error) * largest
+        terms = share * flat
+        mean = row_sums(row, terms, size)
+        rule = claim_of_means(df, integral, terms) * np.max(np.abs(mean), axis=1, initial=0.0)
         # The shares have the errors of their probabilities.
-        relative = np.where(counts, nodes.estimate.rel_error, 0.0)[:, None]
-        spread = relative * np.abs(flat - mean[nodes.row])
-        inherited = row_sums(nodes.row, np.where(share > 0.0, share * (bound + spread), 0.0), size)
+        relative = integral.estimate.rel_error[:, None]
+        spread = np.where(counts, relative * np.abs(flat - mean[row]), 0.0)
+        inherited = row_sums(row, np.where(counts, share * (bound + spread), 0.0), size)
     shape = (size, *value.shape[1:])
     return mean.reshape(shape), (inherited + rule[:, None]).reshape(shape)
 
 
 def _join_labels(integral: Integral, size: int) -> np.ndarray:
     """Return the names of the methods of all nodes of each row."""
-    labels, row = integral.nodes.labels, integral.nodes.row
+    labels = integral.labels
     if (labels == labels[0]).all():
         return np.full(size, labels[0])
     names: list[set[str]] = [set() for _ in range(size)]
     counted = integral.share > 0.0
-    for b, label in zip(row[counted].tolist(), labels[counted].tolist(), strict=True):
+    for b, label in zip(integral.row[counted].tolist(), labels[counted].tolist(), strict=True):
         names[b].update(label.split("+"))
     return np.array(["+".join(sorted(of_row)) for of_row in names])

@@ -8,7 +8,8 @@ points, is what is drawn from: relative errors of the density are below 1e-5.
 
 import numpy as np
 
-from mvnorth._chi_rule import Integral, to_w
+from mvnorth._chi_rule import Integral
+from mvnorth._cpu.chi_rule import to_r
 from mvnorth._methods.rejection import Draws, Target
 from mvnorth._methods.rejection import sample as sample_normal
 from mvnorth._problem import Request, Tolerance
@@ -50,7 +51,7 @@ def _draw_chi(problem: StudentProblems, u: np.ndarray) -> np.ndarray:
     """Return draws of r for one row, from uniform numbers (size, 2)."""
     if np.isinf(problem.df[0]):
         return np.ones(len(u))
-    integral, mode = find_integral(problem, Request(_TOLERANCE), "auto", solve)
+    integral, state = find_integral(problem, Request(_TOLERANCE), "auto", solve)
     t, density = _tabulate(integral)
     mass = 0.5 * (density[1:] + density[:-1])
     total = np.cumsum(mass)
@@ -59,16 +60,16 @@ def _draw_chi(problem: StudentProblems, u: np.ndarray) -> np.ndarray:
     # The inverse of the distribution function of a density that is linear in the cell.
     root = np.sqrt(left**2 + u[:, 1] * (right**2 - left**2))
     inside = u[:, 1] * (left + right) / (left + root)
-    return np.exp(to_w(t[cell] + inside * (t[1] - t[0]), mode))
+    r = np.empty(len(u))
+    to_r(t[cell] + inside * (t[1] - t[0]), state, r)
+    return r
 
 
 def _tabulate(integral: Integral) -> tuple[np.ndarray, np.ndarray]:
     """Return equidistant points t and the density there, up to a factor."""
-    order = np.argsort(integral.t)
-    at, share = integral.t[order], integral.share[order]
-    h = at[1] - at[0]
-    t = np.linspace(at[0], at[-1], _TABLE + 1)
-    density = np.zeros(t.size)
-    for point, value in zip(at, share, strict=True):
-        density += value * np.sinc((t - point) / h)
-    return t, np.maximum(density, 0.0)
+    first, last = np.min(integral.number), np.max(integral.number)
+    number = np.linspace(first, last, _TABLE + 1)
+    density = np.zeros(number.size)
+    for at, share in zip(integral.number, integral.share, strict=True):
+        density += share * np.sinc(number - at)
+    return number * integral.step[0], np.maximum(density, 0.0)
