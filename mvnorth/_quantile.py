@@ -7,8 +7,8 @@ Marginal quantiles and Bonferroni's inequality bracket the root.  Above p = 1/2 
 is computed in place of F, so that quantiles keep their relative accuracy as p goes to 1.
 """
 
-from dataclasses import replace
-from typing import Any
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,7 @@ from mvnorth.covariance import Factors
 
 TAILS = ("lower", "upper", "both")
 _EPS = float(np.finfo(np.float64).eps)
+_TINY = float(np.finfo(np.float64).tiny)
 _MOST = 100  # evaluations of a row; three to five are usual, fifty halve the bracket away
 
 
@@ -99,150 +100,169 @@ def quantile(
 
 
 def find_quantiles(
-    log_p: np.ndarray, log_rest: np.ndarray, events: Equicoordinate, tolerance: Tolerance, seed: int
+    log_p: np.ndarray,
+    log_rest: np.ndarray,
+    events: Equicoordinate,
+    tolerance: Tolerance,
+    seed: int,
 ) -> QuantileResult:
     """Return the quantiles of B rows, from logarithms of p and of 1 - p, (B,)."""
-    search = _Search(log_p, log_rest, events, tolerance)
+    roots = _bracket(log_p, log_rest, events)
     for _ in range(_MOST):
-        rows = np.flatnonzero(~search.done)
+        rows = np.array([k for k, root in enumerate(roots) if not root.done], dtype=int)
         if not rows.size:
             break
-        search.step(rows, seed)
-    return search.result()
+        _advance([roots[k] for k in rows], rows, events, tolerance, seed)
+    rounding = 128.0 * _EPS
+    met = [r.error <= max(r.wanted(tolerance), rounding * (abs(r.q) + r.unit)) for r in roots]
+    return QuantileResult(
+        np.array([root.q for root in roots]),
+        np.array([root.error for root in roots]),
+        np.array([root.n for root in roots], dtype=np.int64),
+        np.array([root.method for root in roots], dtype=object),
+        np.where(met, Status.CONVERGED, Status.LIMIT).astype(np.int8),
+        (tolerance.relative, tolerance.absolute),
+    )
 
 
-class _Search:
-    """The state of the search for B roots."""
+@dataclass(eq=False, slots=True)
+class _Root:
+    """The search for one root of h(F(q)) = target; numbers of Python, which are fast for one row.
 
-    def __init__(
-        self, log_p: np.ndarray, log_rest: np.ndarray, events: Equicoordinate, tolerance: Tolerance
-    ) -> None:
-        size = log_p.size
-        self.events, self.tolerance = events, tolerance
-        self.complement = log_rest < log_p
-        self.target = self._transform(np.where(self.complement, log_rest, log_p), slice(None))
-        self.low, self.high, start, self.unit = _bracket(log_p, log_rest, self.target, events)
-        self.q = np.clip(start, self.low, self.high)
-        self.derivative = 1.0 / self.unit  # of h(F(q)) in q: a first guess
-        self.last_q, self.last_h = np.full(size, np.nan), np.full(size, np.nan)
-        self.last_error = np.zeros(size)
-        self.last_step = np.full(size, np.inf)
-        self.slow = np.zeros(size, dtype=int)  # steps in a row that were hardly shorter
-        self.level = np.zeros(size, dtype=int)  # how often the tolerance of F was made smaller
-        self.n = np.zeros(size, dtype=np.int64)
-        self.method = np.full(size, "closed_form", dtype=object)
+    Attributes
+    ----------
+    complement : whether 1 - F is computed
+    target : h(p)
+    low, high : bracket of the root
+    q : where F is computed next
+    unit : largest standard deviation
+    error : bound on the error of q
+    derivative : of h(F(q)) in q, at first a guess
+    last_q, last_h, last_error, last_step : of the evaluation before
+    slow : number of steps in a row that were hardly shorter
+    level : how often the tolerance of F was made smaller
+    """
+
+    complement: bool
+    target: float
+    low: float
+    high: float
+    q: float
+    unit: float
+    error: float = 0.0
+    derivative: float = 0.0
+    last_q: float = math.nan
+    last_h: float = math.nan
+    last_error: float = 0.0
+    last_step: float = math.inf
+    slow: int = 0
+    level: int = 0
+    n: int = 0
+    method: str = "closed_form"
+    done: bool = False
+
+    def __post_init__(self) -> None:
+        self.q = min(max(self.q, self.low), self.high)
+        self.derivative = 1.0 / self.unit
         self.error = self.high - self.low
-        self.done = self.error <= 128.0 * _EPS * (np.abs(self.q) + self.unit)
+        self.done = self.error <= 128.0 * _EPS * (abs(self.q) + self.unit)
 
-    def _transform(self, log_value: np.ndarray, rows: Any) -> np.ndarray:
-        """Return h(F) from log F, or from log(1 - F) in rows with the complement."""
-        rest = np.minimum(np.exp(log_value), 1.0 - 0.5 * _EPS)
-        log_inside = np.where(self.complement[rows], np.log1p(-rest), log_value) / self.events.d
-        return marginal_quantile(log_inside, self.events.df[rows], self.events.two_sided)
+    def wanted(self, tolerance: Tolerance) -> float:
+        """Return the error of the quantile that is asked for."""
+        return max(tolerance.relative * max(abs(self.q), self.unit), tolerance.absolute)
 
-    def _evaluate(self, rows: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return h(F(q)), its error, and whether F met its tolerance."""
-        smallest = np.maximum(self.tolerance.absolute / self.unit, self.tolerance.relative)
-        rtol = np.maximum(0.2 * smallest * 0.1**self.level, 1e-13)[rows]
-        log_value, rel_error = np.empty(rows.size), np.empty(rows.size)
-        met = np.empty(rows.size, dtype=bool)
-        pairs = np.stack([self.complement[rows], rtol], axis=1)
-        for complement, target in np.unique(pairs, axis=0) if rows.size > 1 else pairs:
-            some = np.flatnonzero((pairs == (complement, target)).all(axis=1))
-            part = rows[some]
-            upper = self.events.limits(self.q[part])
-            values = self.events.probability(upper, part, complement > 0, target, seed)
-            log_value[some], rel_error[some] = values.log_prob, values.rel_error
-            met[some] = values.met
-            self.n[part] += values.n
-            self.method[part] = values.method
-        h = self._transform(log_value, rows)
-        with np.errstate(divide="ignore"):
-            shifted = log_value + np.log1p(-np.minimum(rel_error, 1.0))
-        error = np.abs(self._transform(shifted, rows) - h) + 8.0 * _EPS * np.abs(h)
-        return h, np.where(rel_error < 0.5, error, np.inf), met
+    def rtol(self, tolerance: Tolerance) -> float:
+        """Return the relative error of F, or of 1 - F, to ask for."""
+        of_quantile = max(tolerance.relative, tolerance.absolute / self.unit)
+        return max(0.2 * of_quantile * 0.1**self.level, 1e-13)
 
-    def step(self, rows: np.ndarray, seed: int) -> None:
-        """Evaluate some rows, and move to the secant's root or to the middle of the bracket."""
-        h, error, met = self._evaluate(rows, seed)
-        q, low, high, unit = self.q[rows], self.low[rows], self.high[rows], self.unit[rows]
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            gap = h - self.target[rows]
-            secant = (h - self.last_h[rows]) / (q - self.last_q[rows])
-            resolved = np.abs(h - self.last_h[rows]) > 4.0 * (error + self.last_error[rows])
-            usable = resolved & (secant > 0.0) & (secant < np.inf)
-            derivative = np.where(usable, secant, self.derivative[rows])
-            step = -gap / derivative
-        high = np.where(gap > error, np.minimum(high, q), high)
-        low = np.where(gap < -error, np.maximum(low, q), low)
-        new = np.clip(q + step, low, high)
-        slow = np.where(np.abs(step) > 0.5 * self.last_step[rows], self.slow[rows] + 1, 0)
-        stuck = ~np.isfinite(new) | (new == q) & (np.abs(gap) > error) | (slow >= 3)
-        new = np.where(stuck, 0.5 * (low + high), new)
-        slow[stuck] = 0
+    def step(self, h: float, error: float, met: bool, tolerance: Tolerance) -> None:
+        """Move to the secant's root, or to the middle of the bracket, given h(F(q)).
+
+        ``error`` is that of h, and ``met`` says whether F is as accurate as it was asked for.
+        """
+        q, gap, first = self.q, h - self.target, self.last_step == math.inf
+        if abs(h - self.last_h) > 4.0 * (error + self.last_error) and q != self.last_q:
+            secant = (h - self.last_h) / (q - self.last_q)
+            if 0.0 < secant < math.inf:
+                self.derivative = secant
+        step = -gap / self.derivative
+        if gap > error:
+            self.high = min(self.high, q)
+        elif gap < -error:
+            self.low = max(self.low, q)
+        width = self.high - self.low
+        self.q = min(max(q + step, self.low), self.high)
+        self.slow = self.slow + 1 if abs(step) > 0.5 * self.last_step else 0
         # A secant's error is the last but one times the last, times a constant.
-        last = self.last_step[rows]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            ratio = np.where(last < np.inf, np.fmin(2.0 * np.abs(step) / last, 1.0), 1.0)
-        remaining = np.where(stuck, high - low, np.abs(step) * ratio)
-        of_value = error / derivative * np.where(last < np.inf, 1.0, 2.0)  # first a guess
-        total = np.minimum(of_value + remaining, high - low)
-        total += 4.0 * _EPS * (np.abs(new) + unit)
-        wanted = np.maximum(
-            self.tolerance.relative * np.maximum(np.abs(new), unit), self.tolerance.absolute
-        )
-        at_limit = (np.abs(gap) <= error) | (remaining <= 0.1 * of_value)
-        smaller = at_limit & (total > wanted) & met & (self.level[rows] < 3)
-        self.level[rows] += smaller
-        settled = remaining <= np.maximum(of_value, 1e-8 * np.maximum(np.abs(new), unit))
-        narrow = high - low <= 4.0 * _EPS * (np.abs(new) + unit)
-        self.done[rows] = (total <= wanted) & settled | (at_limit & ~smaller) | narrow
-        self.low[rows], self.high[rows], self.q[rows], self.error[rows] = low, high, new, total
-        self.last_q[rows], self.last_h[rows], self.last_error[rows] = q, h, error
-        self.derivative[rows], self.last_step[rows], self.slow[rows] = (
-            derivative,
-            np.abs(step),
-            slow,
-        )
-
-    def result(self) -> QuantileResult:
-        wanted = np.maximum(
-            self.tolerance.relative * np.maximum(np.abs(self.q), self.unit), self.tolerance.absolute
-        )
-        rounded = self.error <= 128.0 * _EPS * (np.abs(self.q) + self.unit)
-        met = (self.error <= wanted) | rounded
-        status = np.where(met, Status.CONVERGED, Status.LIMIT).astype(np.int8)
-        asked = (self.tolerance.relative, self.tolerance.absolute)
-        return QuantileResult(self.q, self.error, self.n, self.method, status, asked)
+        shrink = 1.0 if first else min(2.0 * abs(step) / max(self.last_step, _TINY), 1.0)
+        remaining = abs(step) * shrink
+        if (self.q == q and abs(gap) > error) or self.slow >= 3 or not math.isfinite(step):
+            self.q, self.slow, remaining = 0.5 * (self.low + self.high), 0, width
+        of_value = error / self.derivative * (2.0 if first else 1.0)
+        self.error = min(of_value + remaining, width) + 4.0 * _EPS * (abs(self.q) + self.unit)
+        enough = self.error <= self.wanted(tolerance)
+        exhausted = abs(gap) <= error or remaining <= 0.1 * of_value
+        if exhausted and not enough and met and self.level < 3:
+            self.level += 1
+            exhausted = False
+        # An exact F is used to the end, which costs one more evaluation at most.
+        settled = remaining <= max(of_value, 1e-8 * max(abs(self.q), self.unit))
+        narrow = width <= 4.0 * _EPS * (abs(self.q) + self.unit)
+        self.done = (enough and settled) or exhausted or narrow
+        self.last_q, self.last_h, self.last_error, self.last_step = q, h, error, abs(step)
 
 
-def _bracket(
-    log_p: np.ndarray, log_rest: np.ndarray, target: np.ndarray, events: Equicoordinate
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return bounds of the quantile, a first guess, and a standard deviation, each (B,)."""
+def _advance(
+    roots: list[_Root], rows: np.ndarray, events: Equicoordinate, tolerance: Tolerance, seed: int
+) -> None:
+    """Evaluate the rows of these roots, and let them take a step."""
+    together: dict[tuple[bool, float], list[int]] = {}
+    for k, root in enumerate(roots):
+        together.setdefault((root.complement, root.rtol(tolerance)), []).append(k)
+    for (complement, rtol), members in together.items():
+        upper = events.limits(np.array([roots[k].q for k in members]))
+        part = rows[members]
+        values = events.probability(upper, part, complement, rtol, seed)
+        with np.errstate(divide="ignore"):
+            shifted = values.log_prob + np.log1p(-np.minimum(values.rel_error, 1.0))
+        both = np.stack([values.log_prob, shifted])
+        if complement:
+            both = np.log1p(-np.minimum(np.exp(both), 1.0 - 0.5 * _EPS))
+        h = marginal_quantile(both / events.d, events.df[part], events.two_sided)
+        with np.errstate(invalid="ignore"):
+            error = np.abs(h[1] - h[0]) + 8.0 * _EPS * np.abs(h[0])
+        error[~(values.rel_error < 0.5)] = np.inf
+        columns = (h[0].tolist(), error.tolist(), values.met.tolist(), values.n, values.method)
+        for k, h_k, error_k, met, n, method in zip(members, *columns, strict=True):
+            roots[k].n += int(n)
+            roots[k].method = method
+            roots[k].step(h_k, error_k, met, tolerance)
+
+
+def _bracket(log_p: np.ndarray, log_rest: np.ndarray, events: Equicoordinate) -> list[_Root]:
+    """Return brackets of the quantiles, and where to start."""
     mean, deviation = events.mean / events.scale, events.deviation / events.scale
-    df, d = events.df, events.d
-    with np.errstate(divide="ignore"):
-        # Bonferroni: each coordinate exceeds the limit with probability (1 - p) / d.
-        log_each = np.log1p(-np.exp(log_rest - np.log(d)))
-    if d == 1:
-        log_each = log_p
-    size, centre = log_p.size, np.abs(mean) if events.two_sided else mean
-    above = marginal_quantile(log_each, df, events.two_sided)[:, None]
-    high = np.max(centre + deviation * above, axis=1)
-    alone = marginal_quantile(log_p, df, events.two_sided)[:, None]
-    if events.two_sided:
+    df, d, two_sided = events.df, events.d, events.two_sided
+    log_each = log_p
+    if d > 1:  # Bonferroni: each coordinate exceeds the limit with probability (1 - p) / d
+        log_each = np.log1p(-np.exp(log_rest) / d)
+    levels = np.stack([log_p, log_each, log_p / d])
+    alone, above, target = marginal_quantile(levels, df, two_sided)
+    centre = np.abs(mean) if two_sided else mean
+    low = deviation * alone[:, None]
+    if not two_sided:
+        low = centre + low
+    elif mean.any():
         one_sided = marginal_quantile(log_p, df, False)[:, None]
-        low = np.max(np.maximum(centre + deviation * one_sided, deviation * alone), axis=1)
-        low = np.maximum(low, np.max(np.where(deviation > 0.0, 0.0, centre), axis=1))
-    else:
-        low = np.max(centre + deviation * alone, axis=1)
-    guesses = centre + deviation * target[:, None]
-    start = np.max(guesses, axis=1)
-    unit = np.broadcast_to(np.max(deviation, axis=1), (size,)).copy()
-    unit[unit == 0.0] = 1.0
+        low = np.maximum(low, centre + deviation * np.where(deviation > 0.0, one_sided, 0.0))
+    low = np.max(low, axis=1)
+    high, start = (np.max(centre + deviation * y[:, None], axis=1) for y in (above, target))
+    unit = np.max(deviation, axis=1)
+    unit = np.broadcast_to(np.where(unit > 0.0, unit, 1.0), low.shape)
     slack = 16.0 * _EPS * (np.abs(low) + np.abs(high))
-    return low - slack, high + slack, start, unit
+    columns = (log_rest < log_p, target, low - slack, high + slack, start, unit)
+    return [_Root(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def marginal_quantile(log_p: np.ndarray, df: np.ndarray, two_sided: bool) -> np.ndarray:
@@ -251,25 +271,26 @@ def marginal_quantile(log_p: np.ndarray, df: np.ndarray, two_sided: bool) -> np.
     if two_sided:
         return _absolute_quantile(inside, outside, df)
     tail = np.minimum(inside, outside)
-    return np.where(outside < inside, 1.0, -1.0) * _absolute_quantile(
-        1.0 - 2.0 * tail, 2.0 * tail, df
-    )
+    sign = np.where(outside < inside, 1.0, -1.0)
+    return sign * _absolute_quantile(1.0 - 2.0 * tail, 2.0 * tail, df)
 
 
 def _absolute_quantile(inside: np.ndarray, outside: np.ndarray, df: np.ndarray) -> np.ndarray:
     """Return y with Pr(abs(T) <= y) = inside = 1 - outside for Student's t or the normal."""
     from scipy import special
 
+    small, finite = inside < 0.5, df < np.inf
+    result = np.empty(inside.shape)
     with np.errstate(divide="ignore", over="ignore"):
-        small = inside < 0.5
-        normal = np.sqrt(2.0) * np.where(small, special.erfinv(inside), special.erfcinv(outside))
-        finite = df < np.inf
-        if not finite.any():
-            return np.asarray(normal)
-        # z = y**2 / (df + y**2) has a beta distribution, and so has 1 - z.
-        a = 0.5 * np.where(finite, df, 1.0)
-        z = np.where(
-            small, special.betaincinv(0.5, a, inside), special.betainccinv(0.5, a, outside)
-        )
-        rest = np.where(z > 0.5, special.betaincinv(a, 0.5, outside), 1.0 - z)
-        return np.where(finite, np.sqrt(2.0 * a * z / rest), normal)
+        if not finite.all():
+            root = np.where(small, special.erfinv(inside), special.erfcinv(outside))
+            result[:] = math.sqrt(2.0) * root
+        if finite.any():
+            # z = y**2 / (df + y**2) has a beta distribution, and so has 1 - z.
+            a = 0.5 * np.where(finite, df, 1.0)
+            lower, upper = special.betaincinv(0.5, a, inside), special.betainccinv(0.5, a, outside)
+            z = np.where(small, lower, upper)
+            rest = np.where(z > 0.5, special.betaincinv(a, 0.5, outside), 1.0 - z)
+            student = np.sqrt(2.0 * a * z / rest)
+            result[:] = np.where(finite, student, result)
+    return result
