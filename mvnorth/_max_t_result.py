@@ -125,7 +125,7 @@ class MaxTResult:
                 [name]
                 + [f"{value:.5g}" for value in figures]
                 + [_p_value(value) for value in p]
-                + [f"{value:.6g}" for value in limits]
+                + [f"{value:.5g}" for value in limits]
             )
         table = [head, *align_columns(lines)]
         if self.status == Status.LIMIT:

@@ -51,6 +51,7 @@ the first column are recognised, and lines that start with # are skipped."""
 
 _PROB = f"""\
 Probability that X ~ N(mean, cov) lies within limits, with an error bound at about 99 % confidence.
+With --df X has Student's t distribution, with the scale matrix cov.
 
   neither --lower nor --upper   Pr(X >= 0), the orthant
   only --upper                  Pr(X <= upper), the distribution function
@@ -155,6 +156,12 @@ def _parser() -> argparse.ArgumentParser:
     prob.add_argument("--cov", required=True, metavar="NUMBERS", help="covariance matrix")
     prob.add_argument("--lower", metavar="NUMBERS", help="lower limits")
     prob.add_argument("--upper", metavar="NUMBERS", help="upper limits")
+    prob.add_argument("--df", type=float, help=_DF)
+    prob.add_argument(
+        "--complement",
+        action="store_true",
+        help="one minus the probability, with relative accuracy",
+    )
     prob.add_argument("--rtol", type=float, help="relative error asked for; default: 1e-4")
     prob.add_argument("--atol", type=float, help="absolute error asked for; one of both is met")
     prob.add_argument("--n", type=_whole, help="number of points; default: what the error takes")
@@ -216,6 +223,7 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("--level", type=float, default=0.95, help="of intervals; default: 0.95")
     compare.add_argument("--group", metavar="NAME", help='column of groups; default: "group"')
     compare.add_argument("--value", metavar="NAME", help='column of values; default: "value"')
+    compare.add_argument("--no-step-down", action="store_true", help="leave step-down p-values out")
     compare.add_argument("--rtol", type=float, help="relative error asked for; default: 1e-4")
     compare.add_argument("--seed", type=_whole, default=0, help="of the points; default: 0")
     _add_json(compare)
@@ -303,7 +311,8 @@ def _prob(options: argparse.Namespace) -> int:
     tables = {k: read_table(f"--{k}", v) for k, v in given.items() if v is not None}
     lower, upper = tables.get("lower"), tables.get("upper")
     arrays = box_arguments(tables["mean"], tables["cov"], lower, upper)
-    settings = {name: getattr(options, name) for name in ("n", "rtol", "atol", "method", "seed")}
+    options_of_box = ("n", "rtol", "atol", "method", "df", "complement", "seed")
+    settings = {name: getattr(options, name) for name in options_of_box}
     names = {name: f"--{name}" for name in settings} | {"wrt": "--grad"}
     result: mvnorth.OrthantResult
     with _computing(names | {name: table.name for name, table in tables.items()}):
@@ -317,6 +326,8 @@ def _prob(options: argparse.Namespace) -> int:
         event = "X >= 0" if upper is None else "X <= upper"
     else:
         event = "X >= lower" if upper is None else "lower <= X <= upper"
+    if options.complement:
+        event = f"not {event}"
     d = arrays[-1].shape[-1]
     batches = (table for name, table in tables.items() if name != "cov")
     labels = [t.rows for t in batches if t.rows and len(t.rows) == np.size(result.prob) > 1]
@@ -393,7 +404,7 @@ def _compare(options: argparse.Namespace) -> int:
     called = {name: f"--{name}" for name in (*names, "control")}
     with _computing(called | {"samples": "FILE", "means": "FILE"}):
         contrasts = mvnorth.sample_contrasts(samples, kind=options.kind, control=control)
-        result = mvnorth.max_t(contrasts, **settings)
+        result = mvnorth.max_t(contrasts, step_down=not options.no_step_down, **settings)
     if options.json:
         counts = {name: len(values) for name, values in samples.items()}
         print_json({"kind": options.kind, "counts": counts, **result.to_dict()})
