@@ -82,20 +82,23 @@ class Equicoordinate:
             equal = np.full(rows.size, complement and self.exact)
         if not equal.any():
             return self._box(upper, rows, complement, rtol, seed)
-        goal = max(_SHARE * rtol, _LEAST) if complement else rtol
         compute = self._range if self.groups else self._box
-        parts = Values(*(np.empty(rows.size, dtype) for dtype in (float, float, int, object, bool)))
+        goal = max(_SHARE * rtol, _LEAST) if complement else rtol
         some = np.flatnonzero(equal)
         found = compute(upper[some], rows[some], False, goal, seed)
-        _put(parts, some, _subtract(found, rtol) if complement else found)
         if complement:
+            found = _subtract(found, rtol)
+        if some.size == rows.size and (found.met.all() or not complement):
+            return found
+        parts = Values(*(np.empty(rows.size, dtype) for dtype in (float, float, int, object, bool)))
+        _put(parts, some, found)
+        cancelled = np.flatnonzero(equal & ~parts.met)
+        if complement and cancelled.size:
             compute = self._range_complement if self.groups else self._box
-            some = np.flatnonzero(equal & ~parts.met)
-            if some.size:
-                _put(parts, some, compute(upper[some], rows[some], True, rtol, seed))
-        some = np.flatnonzero(~equal)
-        if some.size:
-            _put(parts, some, self._box(upper[some], rows[some], complement, rtol, seed))
+            _put(parts, cancelled, compute(upper[cancelled], rows[cancelled], True, rtol, seed))
+        others = np.flatnonzero(~equal)
+        if others.size:
+            _put(parts, others, self._box(upper[others], rows[others], complement, rtol, seed))
         return parts
 
     def _box(
