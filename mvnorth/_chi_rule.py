@@ -17,7 +17,8 @@ The error is claimed from the rules with a half and a third of the nodes.  If D_
 relative differences from the rule with all nodes, that one has an error of about D_2**2, or D_3**3,
 for a function that is analytic in a strip (D_2**4 for a normal density, more for few degrees of
 freedom).  The claim is ten times D**(2 - 1/(1 + df)) for D = max(D_2, D_3**1.75): D_2 alone can be
-small by accident, whereas D_3 is the largest of three.  What lies beyond the ends is added.
+small by accident, whereas D_3 is the largest of three.  What lies beyond the ends is added, and
+what changes of P far from the mode may hide.
 """
 
 from collections.abc import Callable
@@ -33,6 +34,7 @@ from mvnorth._estimate import Estimate
 Evaluate = Callable[[np.ndarray, np.ndarray], tuple[Estimate, np.ndarray]]
 
 _ROUNDS = 60  # of the search for the mode, at most
+_ROUNDING = 4e-15  # of sums
 _LARGE = 100.0  # degrees of freedom from which series are used
 
 
@@ -127,16 +129,17 @@ def integrate(
         row, place, r, log_term = row[:kept], place[:kept], r[:kept], log_term[:kept]
         if kept:
             estimate, label = evaluate(row, r)
-            parts.append((row, place, r, log_term + estimate.log_prob))
+            log_p = estimate.log_prob
+            parts.append((row, place, r, log_term + log_p, log_p))
             estimates.append(estimate)
             labels.append(label)
-        row, place, r, log_term = (
+        row, place, r, log_term, log_p = (
             parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
         )
         share, new = np.empty(row.size), np.empty((2, row.size + 6 * size), dtype=np.int64)
         added = kernels.assess(
-            df, state, goal, step, stride, ends, row, place, log_term, share, log_prob, rel_error,
-            *new,
+            df, state, goal, step, stride, ends, row, place, r, log_term, log_p, share, log_prob,
+            rel_error, *new,
         )  # fmt: skip
         if added == 0:
             break
@@ -155,13 +158,13 @@ def row_sums(row: np.ndarray, terms: np.ndarray, size: int) -> np.ndarray:
 
 
 def claim_of_means(df: np.ndarray, integral: Integral, terms: np.ndarray) -> np.ndarray:
-    """Return the claimed error (B,) of sums of terms (N, k), relative to the largest of each row.
+    """Return the claimed error (B,) of any of the sums of terms (N, k) of each row.
 
     It is found as for the integral, from rules with a half and a third of the nodes.
     """
     row, size = integral.row, df.size
     total = row_sums(row, terms, size)
-    largest = np.max(np.abs(total), axis=1, initial=0.0)
+    scale = np.max(row_sums(row, np.abs(terms), size), axis=1, initial=0.0)
     errors = np.zeros((2, size))
     for k, m in enumerate((2, 3)):
         for j in range(m):
@@ -169,5 +172,5 @@ def claim_of_means(df: np.ndarray, integral: Integral, terms: np.ndarray) -> np.
             difference = np.abs(m * row_sums(row[of], terms[of], size) - total)
             errors[k] = np.maximum(errors[k], np.max(difference, axis=1, initial=0.0))
     claims = np.empty(size)
-    kernels.set_claims(df, errors / np.where(largest > 0.0, largest, 1.0), claims)
-    return np.maximum(claims, integral.rel_error)
+    kernels.set_claims(df, errors / np.where(scale > 0.0, scale, 1.0), claims)
+    return (np.maximum(claims, integral.rel_error) + _ROUNDING) * scale

@@ -78,7 +78,8 @@ def solve(
     ``solver`` computes probabilities of the normal, or their complements.  Derivatives may include
     "df" (B, 1) and "delta" (B, d).
     """
-    normal = np.isinf(problems.df)
+    limited = np.isfinite(problems.normal.lower) | np.isfinite(problems.normal.upper)
+    normal = np.isinf(problems.df) | ~limited.any(axis=1)
     if normal.all():
         return _solve_normal(problems, request, method, solver)
     if not normal.any() and problems.df.size * problems.normal.covariance.memory <= _CHUNK // 32:
@@ -120,7 +121,7 @@ def _normal_names(wrt: tuple[str, ...]) -> tuple[str, ...]:
 def _solve_normal(
     problems: StudentProblems, request: Request, method: str, solver: Solver
 ) -> tuple[Estimate, np.ndarray]:
-    """Return estimates of the limit of infinitely many degrees of freedom."""
+    """Return estimates of rows in which nothing depends on the chi variable."""
     size = problems.df.size
     given = problems.given(np.arange(size), np.ones(size)) if size else problems.normal
     estimate, labels = solver(given, replace(request, wrt=_normal_names(request.wrt)), method)
@@ -234,7 +235,7 @@ def _mean(
         )
         terms = share * flat
         mean = row_sums(row, terms, size)
-        rule = claim_of_means(df, integral, terms) * np.max(np.abs(mean), axis=1, initial=0.0)
+        rule = claim_of_means(df, integral, terms)
         # The shares have the errors of their probabilities.
         relative = integral.estimate.rel_error[:, None]
         spread = np.where(counts, relative * np.abs(flat - mean[row]), 0.0)

@@ -24,6 +24,8 @@ _FEW = 3.0  # degrees of freedom below which nodes are closer
 _HIGHEST = 100.0  # w
 _NEGLIGIBLE = 0.01  # share of the error
 _EXTRA = 3  # nodes added to an end at a time
+_DISTANT = 2.0  # w left of the mode where P may still change
+_STRIP = 0.5 * math.pi**2  # P is analytic for |Im w| < pi/4
 
 
 @scalar()
@@ -88,6 +90,8 @@ def improve_modes(df, state, rows, log_prob):
         new = w + _clip(first / second, 2.0)
         if pull < -nu:
             new = 0.5 * math.log(nu / (nu - pull / r2))
+            if abs(new - w) > 1.0:  # the width here says nothing about that there
+                state[WIDTH, b] = 1.0 / math.sqrt(2.0 * nu)
         if new < state[LOW, b]:
             new = 0.5 * (state[LOW, b] + w)
         if new > state[HIGH, b]:
@@ -201,10 +205,38 @@ def _extend(end, sign, stride, b, row, place, n):
     return n
 
 
+@inner()
+def _add_unresolved(df, state, stride, ends, row, place, r, log_p, share, error):
+    """Add to ``error`` (B,) what the rule makes of changes of P far to the left of the mode.
+
+    There the nodes are far apart, and what happens has too small a share of the integral to be
+    seen in the rules with fewer nodes: P changes where r times a large limit is about 1.  The
+    second difference of log P from node to node says where, and the distance of the nodes in w how
+    well that is resolved.
+    """
+    first = np.zeros(df.size + 1, dtype=np.int64)
+    for b in range(df.size):
+        first[b + 1] = first[b] + (ends[1, b] - ends[0, b]) // stride[b] + 1
+    node = np.full(first[df.size], -1, dtype=np.int64)
+    for k in range(row.size):
+        b = row[k]
+        node[first[b] + (place[k] - ends[0, b]) // stride[b]] = k
+    for b in range(df.size):
+        farthest = math.exp(state[W, b] - _DISTANT)
+        for n in range(first[b] + 1, first[b + 1] - 1):
+            left, k, right = node[n - 1], node[n], node[n + 1]
+            if left >= 0 and k >= 0 and right >= 0 and r[k] < farthest:
+                change = abs(log_p[left] - 2.0 * log_p[k] + log_p[right])
+                apart = 0.5 * math.log(r[right] / r[left])
+                if change > 0.0:
+                    alias = 2.0 * math.exp(-_STRIP / apart)
+                    error[b] += _SAFETY * share[k] * min(change, 1.0) * alias
+
+
 @kernel()
 def assess(
-    df, state, goal, step, stride, ends, row, place, log_term, share, log_prob, rel_error, new_row,
-    new_place,
+    df, state, goal, step, stride, ends, row, place, r, log_term, log_p, share, log_prob, rel_error,
+    new_row, new_place,
 ):  # fmt: skip
     """Set the share of each node, and integrals and errors of rows; the number of nodes to add.
 
@@ -212,27 +244,34 @@ def assess(
     ----------
     stride : (B,) places from node to node; halved where the rule needs more nodes
     ends : (2, B) first and last place of each row, with those that were not kept
-    row, place, log_term : (N,) nodes so far
+    row, place, r, log_term, log_p : (N,) nodes so far, the integrand and P
     share, log_prob, rel_error : (N,), (B,) and (B,) results
     new_row, new_place : (N + 6 B,) results
     """
     size, n = df.size, row.size
     peak, total, outside = np.full(size, -np.inf), np.zeros(size), np.zeros(size)
     sums, terms = np.zeros((size, 6)), np.zeros((size, 2))
+    outermost = np.empty((size, 2), dtype=np.int64)
+    outermost[:, 0], outermost[:, 1] = _FARTHEST * 2, -_FARTHEST * 2
     for k in range(n):
-        peak[row[k]] = max(peak[row[k]], log_term[k])
+        b = row[k]
+        peak[b] = max(peak[b], log_term[k])
+        outermost[b, 0] = min(outermost[b, 0], place[k])
+        outermost[b, 1] = max(outermost[b, 1], place[k])
     for k in range(n):
         b = row[k]
         share[k] = math.exp(log_term[k] - peak[b]) if log_term[k] > -np.inf else 0.0
         total[b] += share[k]
         sums[b, (place[k] // stride[b]) % 6] += share[k]
         for end in range(2):
-            if place[k] == ends[end, b]:
+            if place[k] == outermost[b, end]:
                 terms[b, end] = share[k]
     for k in range(n):
         share[k] /= total[row[k]] if total[row[k]] > 0.0 else 1.0
     count = 0
     halve = np.zeros(size, dtype=np.bool_)
+    unresolved = np.zeros(size)
+    _add_unresolved(df, state, stride, ends, row, place, r, log_p, share, unresolved)
     for b in range(size):
         log_prob[b], rel_error[b] = -np.inf, 0.0
         if not total[b] > 0.0:
@@ -243,7 +282,8 @@ def assess(
         extended = False
         for end in range(2):
             sign = 2 * end - 1
-            if terms[b, end] > 0.1 * goal[b] * total[b] and sign * ends[end, b] < _FARTHEST:
+            short = terms[b, end] > 0.1 * goal[b] * total[b]
+            if short and outermost[b, end] == ends[end, b] and sign * ends[end, b] < _FARTHEST:
                 count = _extend(ends[end, b], sign, stride[b], b, new_row, new_place, count)
                 ends[end, b] = new_place[count - 1]
                 extended = True
@@ -251,7 +291,7 @@ def assess(
         thirds = 0.0
         for j in range(3):
             thirds = max(thirds, abs(3.0 * (sums[b, j] + sums[b, j + 3]) / total[b] - 1.0))
-        rule = claim(df[b], halves, thirds)
+        rule = claim(df[b], halves, thirds) + unresolved[b]
         rel_error[b] = rule + outside[b]
         halve[b] = rule > goal[b] and stride[b] > 1 and not extended
     for k in range(n):
