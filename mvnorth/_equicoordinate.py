@@ -43,7 +43,7 @@ class Equicoordinate:
     df : (B,) degrees of freedom, infinity for the normal
     two_sided : whether sizes are compared with the limits
     batch : batch axes of B rows
-    exact : whether probabilities are known to rounding
+    method : one that computes probabilities to rounding, or "auto"
     groups : number of groups whose pairwise differences the coordinates are, with equal variances;
         else 0
     scale : (d,) multiples of q that are the limits, or 1
@@ -55,7 +55,7 @@ class Equicoordinate:
     df: np.ndarray
     two_sided: bool
     batch: tuple[int, ...]
-    exact: bool
+    method: str
     groups: int
     scale: Any = 1.0
 
@@ -77,32 +77,40 @@ class Equicoordinate:
         A row of ``upper`` need not have equal limits, and infinite ones are allowed.
         """
         if self.groups:
-            equal = (upper == upper[:, :1]).all(axis=1) & (upper[:, 0] > 0.0)
+            exact = (upper == upper[:, :1]).all(axis=1) & (upper[:, 0] > 0.0)
         else:
-            equal = np.full(rows.size, complement and self.exact)
-        if not equal.any():
+            exact = np.full(rows.size, self.method != "auto")
+        if not exact.any():
             return self._box(upper, rows, complement, rtol, seed)
         compute = self._range if self.groups else self._box
         goal = max(_SHARE * rtol, _LEAST) if complement else rtol
-        some = np.flatnonzero(equal)
-        found = compute(upper[some], rows[some], False, goal, seed)
+        some = np.flatnonzero(exact)
+        found = compute(upper[some], rows[some], False, goal, seed, self.method)
+        known = found.rel_error < np.inf
         if complement:
             found = _subtract(found, rtol)
-        if some.size == rows.size and (found.met.all() or not complement):
+            known = found.met
+        if some.size == rows.size and known.all():
             return found
         parts = Values(*(np.empty(rows.size, dtype) for dtype in (float, float, int, object, bool)))
         _put(parts, some, found)
-        cancelled = np.flatnonzero(equal & ~parts.met)
-        if complement and cancelled.size:
-            compute = self._range_complement if self.groups else self._box
-            _put(parts, cancelled, compute(upper[cancelled], rows[cancelled], True, rtol, seed))
-        others = np.flatnonzero(~equal)
+        again, others = some[~known], np.flatnonzero(~exact)
+        if self.groups and complement and again.size:
+            _put(parts, again, self._range_complement(upper[again], rows[again], rtol, seed))
+        elif again.size:
+            others = np.concatenate([again, others])
         if others.size:
             _put(parts, others, self._box(upper[others], rows[others], complement, rtol, seed))
         return parts
 
     def _box(
-        self, upper: np.ndarray, rows: np.ndarray, complement: bool, rtol: float, seed: int
+        self,
+        upper: np.ndarray,
+        rows: np.ndarray,
+        complement: bool,
+        rtol: float,
+        seed: int,
+        method: str = "auto",
     ) -> Values:
         lower = -upper if self.two_sided else np.full(upper.shape, -np.inf)
         mean = self.mean if len(self.mean) == 1 else self.mean[rows]
@@ -111,10 +119,16 @@ class Equicoordinate:
             cov = cov.take(self.batch, rows)
         elif cov.ndim > 2:
             cov = cov[rows]
-        return _values(lower, upper, mean, cov, self.df[rows], complement, rtol, seed)
+        return _values(lower, upper, mean, cov, self.df[rows], complement, rtol, seed, method)
 
     def _range(
-        self, upper: np.ndarray, rows: np.ndarray, complement: bool, rtol: float, seed: int
+        self,
+        upper: np.ndarray,
+        rows: np.ndarray,
+        complement: bool,
+        rtol: float,
+        seed: int,
+        method: str,
     ) -> Values:
         """Return the probabilities that the range of k independent means does not exceed a limit.
 
@@ -124,11 +138,12 @@ class Equicoordinate:
         k = self.groups
         high = np.sqrt(2.0) * upper[:, : k - 1] / self.deviation[:, :1]
         cov = OneFactor(np.ones(k - 1), np.ones(k - 1))
-        found = _values(np.zeros(high.shape), high, 0.0, cov, self.df[rows], False, rtol, seed)
+        low = np.zeros(high.shape)
+        found = _values(low, high, 0.0, cov, self.df[rows], complement, rtol, seed, method)
         return found._replace(log_prob=np.minimum(found.log_prob + math.log(k), 0.0))
 
     def _range_complement(
-        self, upper: np.ndarray, rows: np.ndarray, complement: bool, rtol: float, seed: int
+        self, upper: np.ndarray, rows: np.ndarray, rtol: float, seed: int
     ) -> Values:
         """Return the probabilities that the range exceeds a limit, as sums of disjoint events.
 
@@ -143,7 +158,7 @@ class Equicoordinate:
         cov = OneFactor(np.ones(k - 1), np.ones(k - 1))
         df = np.repeat(self.df[rows], k - 1)
         low, high = low.reshape(-1, k - 1), high.reshape(-1, k - 1)
-        terms = _values(low, high, 0.0, cov, df, False, rtol, seed)
+        terms = _values(low, high, 0.0, cov, df, False, rtol, seed, "quadrature")
         log_terms = terms.log_prob.reshape(-1, k - 1)
         largest = log_terms.max(axis=1, keepdims=True)
         shares = np.exp(log_terms - largest)
@@ -181,9 +196,13 @@ def _values(
     complement: bool,
     rtol: float,
     seed: int,
+    method: str,
 ) -> Values:
     degrees = df if (df < np.inf).any() else None
-    found = box(lower, upper, mean, cov, df=degrees, complement=complement, rtol=rtol, seed=seed)
+    found = box(
+        lower, upper, mean, cov, df=degrees, complement=complement, rtol=rtol, method=method,
+        seed=seed,
+    )  # fmt: skip
     met = found.status != Status.LIMIT
     return Values(found.log_prob, found.rel_error, found.n, found.method, met)
 
@@ -226,10 +245,12 @@ def read_equicoordinate(
             covariance = _rows(covariance, batch, 2)
         elif two_sided and d >= 3 and not means.any():
             groups = _equal_groups(covariance)
-    exact = d <= _CLOSED or isinstance(covariance, OneFactor)
+    method = "closed_form" if d <= _CLOSED else "auto"
+    if groups or isinstance(covariance, OneFactor):
+        method = "quadrature"
     degrees = _arguments.as_rows(degrees, batch, 0)
     deviation = _rows(deviation, batch, 1)
-    return Equicoordinate(means, covariance, deviation, degrees, two_sided, batch, exact, groups)
+    return Equicoordinate(means, covariance, deviation, degrees, two_sided, batch, method, groups)
 
 
 def _equal_groups(cov: np.ndarray) -> int:

@@ -138,6 +138,8 @@ class _Root:
     unit : largest standard deviation
     error : bound on the error of q
     derivative : of h(F(q)) in q, at first a guess
+    doubt : estimate of its relative error, at most 1
+    secants : number of secants so far
     last_q, last_h, last_error, last_step : of the evaluation before
     slow : number of steps in a row that were hardly shorter
     level : how often the tolerance of F was made smaller
@@ -151,6 +153,8 @@ class _Root:
     unit: float
     error: float = 0.0
     derivative: float = 0.0
+    doubt: float = 1.0
+    secants: int = 0
     last_q: float = math.nan
     last_h: float = math.nan
     last_error: float = 0.0
@@ -185,7 +189,9 @@ class _Root:
         if abs(h - self.last_h) > 4.0 * (error + self.last_error) and q != self.last_q:
             secant = (h - self.last_h) / (q - self.last_q)
             if 0.0 < secant < math.inf:
-                self.derivative = secant
+                change = 2.0 * abs(secant - self.derivative) / secant
+                self.doubt = min(change, 1.0) if self.secants else 1.0
+                self.derivative, self.secants = secant, self.secants + 1
         step = -gap / self.derivative
         if gap > error:
             self.high = min(self.high, q)
@@ -194,9 +200,10 @@ class _Root:
         width = self.high - self.low
         self.q = min(max(q + step, self.low), self.high)
         self.slow = self.slow + 1 if abs(step) > 0.5 * self.last_step else 0
-        # A secant's error is the last but one times the last, times a constant.
-        shrink = 1.0 if first else min(2.0 * abs(step) / max(self.last_step, _TINY), 1.0)
-        remaining = abs(step) * shrink
+        # The relative error of the derivative is about its change between secants, which can be
+        # small by accident.
+        shrink = min(2.0 * abs(step) / max(self.last_step, _TINY), 1.0)
+        remaining = abs(step) * max(self.doubt, shrink)
         if (self.q == q and abs(gap) > error) or self.slow >= 3 or not math.isfinite(step):
             self.q, self.slow, remaining = 0.5 * (self.low + self.high), 0, width
         of_value = error / self.derivative * (2.0 if first else 1.0)
