@@ -70,17 +70,12 @@ def _evaluate(
 
 def _integrate(m: Tensor, c: Tensor, V: Tensor, order: int) -> Four:
     """Return the log-probability that all are positive, and its derivatives in m, c and V."""
-    results = _interface.integrate_factors(
-        m.numpy(),
-        c.numpy(),
-        V.double().numpy(),
-        _TOLERANCE[m.dtype][V.shape[2] - 2],
-        bool(order),
-        torch.get_num_threads(),
-    )
+    rtol = _TOLERANCE[m.dtype][V.shape[2] - 2]
+    arrays = m.numpy(), c.numpy(), V.double().numpy()
+    results = _interface.integrate_factors(*arrays, rtol, bool(order), torch.get_num_threads())
     log_prob, rel_error, *grad = (torch.from_numpy(a) for a in results)
     log_prob, grad = log_prob.to(m.dtype), [a.to(m.dtype) for a in grad]
-    failed = (rel_error > _ENOUGH).nonzero()[:, 0]
+    failed = (rel_error > max(rtol, _ENOUGH)).nonzero()[:, 0]
     if len(failed):  # the noise of a class is much smaller than what it shares with others
         given = [a[failed].double().numpy() for a in (m, c, V)]
         cov = mvnorth.Factors(given[1], given[2])

@@ -19,8 +19,8 @@ from mvnorth.covariance import Factors
 
 _AUTO = """computes the probability as ``orthant`` does, and derivatives by the same method:
 exactly with a common factor, for up to three dependent coordinates and along a Markov chain; as
-"conditional" does where Gauss rules give the probability; and for the rest as those of the tilted
-estimate, the tilt held. See docs/derivatives.md."""
+"conditional" does where Gauss rules give the probability, and where it is close to 1; and for the
+rest as those of the tilted estimate, the tilt held. See docs/derivatives.md."""
 
 _PARAMETERS = f"""n : int, optional
         Number of integration points in all, for the methods that sample, rounded down to what the

@@ -26,6 +26,9 @@ from mvnorth._solve import solve as solve_normal
 
 _ROUGHLY = Tolerance(1e-3, 0.0)  # of probabilities in the search for the mode
 _MARGIN = 0.7  # share of the tolerance that is for the probabilities of the nodes
+# With more coordinates than _FEW, which may be sampled, all nodes have a larger tolerance at first;
+# those with a share above _MATTERS are computed anew if need be.
+_FEW, _FIRST, _MATTERS = 8, 5.0, 0.02
 _LEAST = 1e-14  # error that is asked of the rule
 _FIXED = 1e-6  # the same if the number of points is given
 _COARSEST = 1e-3
@@ -163,9 +166,38 @@ def find_integral(
     n = None
     if request.n is not None:
         goal[:], n = _FIXED, max(1, request.n // _TYPICAL)
-    tolerance = Tolerance(_MARGIN * relative, _MARGIN * absolute)
-    wanted = replace(request, tolerance=tolerance, n=n, wrt=_normal_names(request.wrt))
-    return integrate(df, state, evaluator(wanted), goal, solver is solve_normal), state
+    names = _normal_names(request.wrt)
+
+    def within(part: float) -> partial:
+        tolerance = Tolerance(part * relative, part * absolute)
+        return evaluator(replace(request, tolerance=tolerance, n=n, wrt=names))
+
+    concave = solver is solve_normal
+    if request.n is not None or problems.normal.d <= _FEW:
+        return integrate(df, state, within(_MARGIN), goal, concave), state
+    integral = integrate(df, state, within(_FIRST), goal, concave)
+    _refine(integral, within(_MARGIN), relative, absolute)
+    return integral, state
+
+
+def _refine(integral: Integral, evaluate: partial, relative: float, absolute: float) -> None:
+    """Compute the probabilities of the nodes that matter anew, in rows whose error is too large."""
+    row, share, size = integral.row, integral.share, integral.log_prob.size
+    with np.errstate(invalid="ignore"):
+        error = np.where(share > 0.0, share * integral.estimate.rel_error, 0.0)
+        allowed = np.maximum(relative, absolute * np.exp(-integral.log_prob))
+    short = np.bincount(row, error, size) > _MARGIN * allowed
+    nodes = np.flatnonzero(short[row] & (share > _MATTERS))
+    if not nodes.size:
+        return
+    before = integral.estimate.log_prob[nodes]
+    estimate, integral.labels[nodes] = evaluate(row[nodes], integral.r[nodes])
+    integral.estimate.replace(nodes, estimate)
+    share[nodes] *= np.exp(estimate.log_prob - before)
+    total = np.bincount(row, share, size)
+    total[total == 0.0] = 1.0
+    share /= total[row]
+    integral.log_prob += np.log(total)
 
 
 def _evaluate(

@@ -135,6 +135,16 @@ def _compile_sample() -> None:
     mvnorth.sample_orthant(np.zeros(5), two_factors, 2)
 
 
+def _compile_student() -> None:
+    for d in (3, 5):
+        for m in _means(d):
+            for cov in (_dense(d), _one_factor(d)):
+                for lower in (-np.inf, m - 1.0):
+                    mvnorth.box(lower, m + 2.0, 0.0, cov, df=5.0, rtol=0.1)
+                mvnorth.box_grad(-np.inf, m, 0.0, cov, df=5.0, wrt=("upper", "df"), rtol=0.1)
+    mvnorth.sample_box(-1.0, 2.0, 0.0, _dense(3), 2, df=5.0)
+
+
 def _compile_special() -> None:
     for name in mvnorth.special.__all__:
         getattr(mvnorth.special, name)(np.array([0.25, 0.5]))
@@ -151,6 +161,7 @@ GROUPS: dict[str, tuple[Callable[[], None], str]] = {
     "methods": (_compile_methods, "methods that are used only if you name them"),
     "argmax": (_compile_argmax, "`prob_argmax` and `prob_topk`"),
     "sample": (_compile_sample, "`sample_orthant` and `sample_box`"),
+    "student": (_compile_student, "Student t"),
     "special": (_compile_special, "the normal distribution in one dimension"),
 }
 _LIST = "; ".join(f'"{name}" ({text})' for name, (_, text) in GROUPS.items())

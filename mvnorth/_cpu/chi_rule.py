@@ -134,7 +134,7 @@ def set_steps(df, state, goal, step, ends):
         step[b] = math.pi * math.sqrt(2.0 / math.log(2.0 / third)) / 3.0
         if df[b] < _FEW:
             step[b] *= 0.9
-        reach = (math.sqrt(-2.0 * math.log(goal[b])) + 0.3) / step[b]
+        reach = (math.sqrt(-2.0 * math.log(goal[b])) + 0.7) / step[b]
         skewness = _clip(state[SKEWNESS, b], 0.5)
         long, short = 1.0 + 0.5 * abs(skewness), 1.0 - 0.6 * abs(skewness)
         if skewness > 0.0:

@@ -9,10 +9,11 @@ all points are used again.
 Error.  The rule gives the integral plus the Fourier transform F of f summed over all vectors w of
 the dual lattice but 0.  The same rule applied to a second derivative of f gives 0 less the sum of
 w_j**2 F(w), so that the error is not guessed from two lattices but measured on the one that is
-used, as for one factor.  Walls (c much less than V**2) between the points could hide from that: the
-difference from the lattice before must be explained by the error that was measured on that one,
-else it counts itself.  What lies outside of the points is at most what an exponential density has
-there, the worst of all log-concave ones: exp(-drop) sum_(j<k) drop**j / j!.
+used, as for one factor.  Walls (c much less than V**2) between the points hide from that.  Where
+there are some, the differences from the lattices before are the error, each halved for every
+lattice since; elsewhere the difference from the one before must be explained by the error that was
+measured on that one, else it counts itself.  What lies outside of the points is at most what an
+exponential density has there, the worst of all log-concave ones: exp(-drop) sum_(j<k) drop**j / j!.
 
 With weights proportional to f, and h_i = phi(b_i) / (Phi(b_i) - Phi(a_i)), all derivatives are
 means over the same points, those in a_i likewise:
@@ -28,21 +29,23 @@ import numpy as np
 
 from mvnorth._compile import FAST, inner, kernel, scalar
 from mvnorth._cpu.factors_lattice import (
-    BEYOND,
     COUNTS,
     FIRST,
+    KEY_OF_MODE,
     LEVELS,
-    NEW,
-    VECTORS,
+    STEPS,
     clear,
+    coordinate,
     dual_length,
     enlarged,
     insert,
+    place_points,
     unit,
     volume,
 )
 from mvnorth._cpu.factors_mode import find_mode
 from mvnorth._cpu.factors_points import (
+    BETA,
     LOWER,
     NODES,
     NUMERATOR,
@@ -53,16 +56,17 @@ from mvnorth._cpu.factors_points import (
     UPPER,
     WEIGHT,
     WIDTH,
+    A,
+    B,
     K,
     Place,
-    T,
     V,
     add_moments,
     add_second_derivatives,
     evaluate,
     take_out_quadratic,
 )
-from mvnorth._cpu.factors_slopes import set_derivatives
+from mvnorth._cpu.factors_slopes import STEEP, set_derivatives
 from mvnorth._scalar.exp_log import power_of_two
 
 _LOG_2 = math.log(2.0)
@@ -70,16 +74,17 @@ _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 _FEW = 2**10  # points for which there is memory to begin with
 _SAFETY = 3.0
 _ROUNDING = 2e-15  # relative
+_NEAR = 8.0  # where Phi is 1
 _COARSEST = 1e-3  # relative error at which errors are measured reliably
 _LEAST = (4e-15, 2e-7)  # tolerance, in double and in single precision
 _STORED = (2e-15, 2e-7)  # rounding of the result for each unit of its logarithm
 Work = namedtuple("Work", "row nodes mills place moments earlier pairs pairs_earlier")
 # log P; relative errors of P: of the rule, of what is left out and of rounding; the sum of weights;
 # those of the two lattices before, and by what the differences of means from theirs are to be
-# multiplied to give the error of the last, (2,) both; the length of the shortest dual vectors; and
-# the number of points.
+# multiplied to give the error of the last, (2,) both; the length of the shortest dual vectors; the
+# density on a wall that is not resolved, at most, 0 without such walls; and the number of points.
 Integral = namedtuple(
-    "Integral", "log_prob error outside rounding whole earlier share frequency used"
+    "Integral", "log_prob error outside rounding whole earlier share frequency wall used"
 )
 
 
@@ -107,17 +112,11 @@ def _outside(drop, k):
 
 @inner(FAST)
 def _find_neighbours(points, done, half, k, parity, table, waiting, pending):
-    """Let the neighbours of a point wait that have not been seen; their number, or -1."""
-    point = np.empty(K, dtype=np.int64)
+    """Let the neighbours of a point wait that have not been seen; return how many wait."""
     for v in range(COUNTS[k - 2, parity]):
-        for j in range(K):
-            point[j] = points[done, j] + half * VECTORS[k - 2, parity, v, j]
-        state = insert(table, point)
-        if state == BEYOND:
-            return -1
-        if state == NEW:
-            for j in range(K):
-                waiting[pending, j] = point[j]
+        key = points[done] + half * STEPS[k - 2, parity, v]
+        if insert(table, key):
+            waiting[pending] = key
             pending += 1
     return pending
 
@@ -132,10 +131,36 @@ def _weigh(nodes, n, width, top, cut, waiting, points, count):
         nodes[WEIGHT, p] = weight if inside else 0.0
         if inside:
             total += weight
-            for j in range(K):
-                points[count, j] = waiting[p, j]
+            points[count] = waiting[p]
             count += 1
     return count, total
+
+
+@inner(FAST)
+def _hidden_wall(row, one_sided, points, count, length, frequency):
+    """Return the largest |beta| of walls within a step of the points that the lattice misses, or 0.
+
+    A lattice resolves walls whose |beta| is below its frequency divided by STEEP.
+    """
+    step, steepest = 2.0 * math.pi / frequency, 0.0
+    for i in range(row.shape[1]):
+        size = 0.0
+        for j in range(K):
+            size += row[BETA + j, i] ** 2
+        size = math.sqrt(size)
+        if size * STEEP <= frequency or size <= steepest:
+            continue
+        for p in range(count):
+            shift = 0.0
+            for j in range(K):
+                shift += row[BETA + j, i] * (length * coordinate(points[p], j))
+            near = row[B, i] + shift < size * step + _NEAR
+            if not one_sided:
+                near = near or row[A, i] + shift > -size * step - _NEAR
+            if near:
+                steepest = size
+                break
+    return steepest
 
 
 @inner(FAST)
@@ -145,7 +170,7 @@ def _integrate(work, k, relative, absolute, most, single, derivatives):
     one_sided = work.moments.shape[0] == 1
     mills = work.mills if derivatives is not None else None
     earlier, measured, share = np.ones(2), np.full(2, np.inf), np.ones(2)
-    failed = Integral(-np.inf, np.inf, 0.0, 0.0, 1.0, earlier, share, 1.0, np.int64(0))
+    failed = Integral(-np.inf, np.inf, 0.0, 0.0, 1.0, earlier, share, 1.0, 0.0, np.int64(0))
     log_volume, rounding = find_mode(row, k, one_sided, place)
     if not log_volume < np.inf:
         return failed
@@ -172,12 +197,13 @@ def _integrate(work, k, relative, absolute, most, single, derivatives):
 
     table = np.empty(2 * _FEW, dtype=np.int64)
     clear(table)
-    points = np.empty((_FEW, K), dtype=np.int64)
-    waiting = np.zeros((POINTS + 24, K), dtype=np.int64)
-    insert(table, waiting[0])
+    points = np.empty(_FEW, dtype=np.int64)
+    waiting = np.empty(POINTS + 24, dtype=np.int64)
+    waiting[0] = KEY_OF_MODE
+    insert(table, KEY_OF_MODE)
     second = np.zeros(k)
     seen, pending, count, used = 1, 1, 0, 0  # the mode waits
-    whole = 0.0
+    whole, jump, hidden = 0.0, 0.0, 0.0
     if derivatives is not None:
         work.moments[:] = 0.0
         work.pairs[:] = 0.0
@@ -198,20 +224,17 @@ def _integrate(work, k, relative, absolute, most, single, derivatives):
                 pending = _find_neighbours(
                     points, done, half, k, level % 2, table, waiting, pending
                 )
-                if pending < 0:
-                    return failed
                 seen += pending - known
                 done += 1
                 if 2 * seen > table.size - 64:
                     table = enlarged(table)
             n = min(pending, POINTS)
             width = np.int64((n + 7) // 8 * 8)
-            for j in range(K):
-                for p in range(width):
-                    nodes[T + j, p] = length * waiting[min(p, n - 1), j]
+            if not place_points(nodes, waiting, n, width, length):
+                return failed
             evaluate(row, nodes, mills, width, place, k, one_sided, single)
             if count + POINTS > len(points):
-                larger = np.empty((2 * len(points), K), dtype=np.int64)
+                larger = np.empty(2 * len(points), dtype=np.int64)
                 larger[:count] = points[:count]
                 points = larger
             count, total = _weigh(nodes, n, width, top, cut, waiting, points, count)
@@ -219,7 +242,8 @@ def _integrate(work, k, relative, absolute, most, single, derivatives):
             add_second_derivatives(nodes, width, place, second)
             if derivatives is not None:
                 add_moments(nodes, work.mills, width, k, work.moments, work.pairs)
-            waiting[: pending - n] = waiting[n:pending].copy()
+            for p in range(n, pending):
+                waiting[p - n] = waiting[p]
             pending -= n
             used += n
             if used > 2 * most:  # the first lattice, or an integrand that falls too slowly
@@ -233,7 +257,11 @@ def _integrate(work, k, relative, absolute, most, single, derivatives):
         if level > 0:
             growth = volume(k, level - 1) / volume(k, level)
             difference = abs(earlier[0] * growth / whole - 1.0)
-            if difference > _SAFETY * measured[0] + _ROUNDING:
+            jump = max(difference, 0.5 * jump)
+            hidden = _hidden_wall(row, one_sided, points, count, length, frequency)
+            if hidden > 0.0:
+                error = max(error, jump)
+            elif difference > _SAFETY * measured[0] + _ROUNDING:
                 error = max(error, difference)
             for j in range(2):
                 share[j] = min(1.0, math.sqrt(error / measured[j])) if level > 1 else 1.0
@@ -244,6 +272,10 @@ def _integrate(work, k, relative, absolute, most, single, derivatives):
             unavoidable = outside + rounding + _STORED[single] * (1.0 + abs(log_prob))
             if _SAFETY * error + unavoidable <= goal or _SAFETY * error <= least:
                 break
+            # With a wall errors fall like 1 / points, unless the last lattice resolves it.
+            left = most / used
+            if hidden * STEEP > frequency * left ** (1.0 / k) and _SAFETY * error > goal * left:
+                break
         measured[1], measured[0] = measured[0], error
         if level + 1 < LEVELS and used * volume(k, level) > most * volume(k, level + 1):
             break
@@ -252,8 +284,11 @@ def _integrate(work, k, relative, absolute, most, single, derivatives):
     error *= _SAFETY
     if error > _COARSEST:
         error = max(_SAFETY * error, _SAFETY * difference)
+    wall = 0.0
+    if hidden > 0.0:  # at most the integral of a normal density over a plane through the mode
+        wall = (2.0 * math.pi) ** (0.5 * (k - 1)) * peak / (whole * volume(k, level))
     return Integral(
-        log_prob, error, outside, rounding, whole, earlier, share, frequency, used
+        log_prob, error, outside, rounding, whole, earlier, share, frequency, wall, used
     )  # fmt: skip
 
 

@@ -12,7 +12,14 @@ import math
 import numpy as np
 
 from mvnorth._compile import FAST, inner, kernel
-from mvnorth._cpu.factors_lattice import BEYOND, NEW, clear, enlarged, insert
+from mvnorth._cpu.factors_lattice import (
+    AXES,
+    KEY_OF_MODE,
+    clear,
+    enlarged,
+    insert,
+    place_points,
+)
 from mvnorth._cpu.factors_mode import find_mode
 from mvnorth._cpu.factors_points import (
     LOWER,
@@ -80,10 +87,10 @@ def set_cells(lower, upper, scale, loadings, most):
     constant = take_out_quadratic(row, place, one_sided) + log_volume - k * _HALF_LOG_2_PI
     table = np.empty(4096, dtype=np.int64)
     clear(table)
-    points = np.empty((1024, K), dtype=np.int64)
-    waiting = np.zeros((POINTS + 2 * K, K), dtype=np.int64)
-    point = np.empty(K, dtype=np.int64)
-    insert(table, waiting[0])
+    points = np.empty(1024, dtype=np.int64)
+    waiting = np.empty(POINTS + 2 * K, dtype=np.int64)
+    waiting[0] = KEY_OF_MODE
+    insert(table, KEY_OF_MODE)
     pending, done, count, seen = 1, 0, 0, 1
     step = STEPS[k]
     top = 0.0
@@ -91,27 +98,22 @@ def set_cells(lower, upper, scale, loadings, most):
         while done < count and pending < POINTS:
             for j in range(k):
                 for sign in (-1, 1):
-                    point[:] = points[done]
-                    point[j] += sign
-                    state = insert(table, point)
-                    if state == BEYOND:
-                        return cells[:0], -np.inf, *results
-                    if state == NEW:
-                        waiting[pending] = point
+                    key = points[done] + sign * AXES[j]
+                    if insert(table, key):
+                        waiting[pending] = key
                         pending += 1
                         seen += 1
             done += 1
             if 2 * seen > table.size - 64:
                 table = enlarged(table)
         n = min(pending, POINTS)
-        for j in range(K):
-            for p in range(POINTS):
-                nodes[T + j, p] = step * waiting[min(p, n - 1), j]
+        if not place_points(nodes, waiting, n, POINTS, step):
+            return cells[:0], -np.inf, *results
         evaluate(row, nodes, None, n, place, k, one_sided, single)
         if count + POINTS > len(points):
             if count > most:
                 return cells[:0], -np.inf, *results
-            more_points = np.empty((2 * len(points), K), dtype=np.int64)
+            more_points = np.empty(2 * len(points), dtype=np.int64)
             more_cells = np.empty((2 * len(points), cells.shape[1]))
             more_points[:count], more_cells[:count] = points[:count], cells[:count]
             points, cells = more_points, more_cells
@@ -134,7 +136,8 @@ def set_cells(lower, upper, scale, loadings, most):
                 continue
             points[count] = waiting[p]
             count += 1
-        waiting[: pending - n] = waiting[n:pending].copy()
+        for p in range(n, pending):
+            waiting[p - n] = waiting[p]
         pending -= n
     if count == 0:
         return cells[:0], -np.inf, *results

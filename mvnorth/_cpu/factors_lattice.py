@@ -7,21 +7,24 @@ logarithm of the error that the rule makes with a smooth integrand doubles from 
     k = 3   cubic, then body-centred cubic, whose dual is the densest packing: 2 and 4 times
     k = 4   D4, whose dual is the densest packing too, in two positions: 4 times
 
-Points are whole numbers times UNIT.
+Points are whole numbers times UNIT, and kept as keys: their coordinates side by side in 64 bits, so
+that a neighbour's key is a sum.
 """
 
 import numpy as np
 
 from mvnorth._compile import FAST, inner
-from mvnorth._cpu.factors_points import K
+from mvnorth._cpu.factors_points import K, T
 
 _HALVINGS = 6  # of the first lattice
 FIRST = 2**_HALVINGS  # its step, in units
 LEVELS = 2 * _HALVINGS  # lattices, at most
 UNIT = 2.4 / FIRST  # for k < 4; the step of D4 is longer, so that dual vectors are as long
-_REACH = 32000  # units from the mode, at most: four numbers make one key
+_BITS = 16  # of a key, for each coordinate
+_ORIGIN = 2 ** (_BITS - 1)  # what 0 is stored as
+_REACH = 32000  # units from the mode, at most
 _EMPTY = 0  # is no key
-SEEN, NEW, BEYOND = 0, 1, 2
+KEY_OF_MODE = np.int64(sum(_ORIGIN << (_BITS * j) for j in range(K)) - 2**64)
 
 
 def _all_signs(vector: list[int]) -> list[list[int]]:
@@ -29,6 +32,11 @@ def _all_signs(vector: list[int]) -> list[list[int]]:
     for x in vector:
         signs = [[*s, y] for s in signs for y in ((x, -x) if x else (0,))]
     return signs
+
+
+def _key(vector: list[int]) -> int:
+    """Return what a step by a vector adds to a key."""
+    return sum(x * 2 ** (_BITS * j) for j, x in enumerate(vector))
 
 
 def _shortest_vectors() -> tuple[np.ndarray, np.ndarray]:
@@ -40,16 +48,17 @@ def _shortest_vectors() -> tuple[np.ndarray, np.ndarray]:
         centre = [[1] * k]
         even, odd = (axes, centre) if k < 4 else (axes + centre, pairs)
         kinds.append([[s for v in of for s in _all_signs(v)] for of in (even, odd)])
-    vectors = np.zeros((3, 2, 24, K), dtype=np.int64)
+    steps = np.zeros((3, 2, 24), dtype=np.int64)
     counts = np.zeros((3, 2), dtype=np.int64)
     for k, both in enumerate(kinds):
         for parity, of in enumerate(both):
             counts[k, parity] = len(of)
-            vectors[k, parity, : len(of), : k + 2] = of
-    return vectors, counts
+            steps[k, parity, : len(of)] = [_key(vector) for vector in of]
+    return steps, counts
 
 
-VECTORS, COUNTS = _shortest_vectors()
+STEPS, COUNTS = _shortest_vectors()
+AXES = np.array([2 ** (_BITS * j) for j in range(K)], dtype=np.int64)  # one unit along each
 
 
 @inner()
@@ -85,20 +94,33 @@ def _slot(table, key):
 
 
 @inner(FAST)
-def insert(table, point):
-    """Add a point to the set; NEW, SEEN if it is there already, or BEYOND what keys can hold."""
-    key = np.int64(0)
+def coordinate(key, j):
+    """Return a coordinate of a point, in units."""
+    return ((key >> (_BITS * j)) & (2**_BITS - 1)) - _ORIGIN
+
+
+@inner(FAST)
+def place_points(nodes, keys, n, width, length):
+    """Set the t of the first n points; False if one is farther away than keys can hold."""
+    farthest = np.int64(0)
     for j in range(K):
-        if point[j] > _REACH or point[j] < -_REACH:
-            return BEYOND
-        key = (key << 16) | (point[j] + 32768)
+        for p in range(width):
+            x = coordinate(keys[min(p, n - 1)], j)
+            farthest = max(farthest, abs(x))
+            nodes[T + j, p] = length * x
+    return farthest <= _REACH
+
+
+@inner(FAST)
+def insert(table, key):
+    """Add a point to the set; True unless it was there already."""
     slot = _slot(table, key)
     while table[slot] != _EMPTY:
         if table[slot] == key:
-            return SEEN
+            return False
         slot = (slot + 1) & (table.size - 1)
     table[slot] = key
-    return NEW
+    return True
 
 
 @inner(FAST)

@@ -1,8 +1,10 @@
 """Derivatives of probabilities with several common factors, from moments over the points.
 
 Errors.  Differences from the means over the two lattices before, reduced as the error of the value
-was since then; and the derivative of the value's own error: it oscillates with the position of a
-wall, as w . t for the dual vectors w, and h_i = phi/Phi lies on a wall of position b_i / |beta_i|.
+was since then; and what is known of h_i = phi/Phi, which lies on a wall of width 1/|beta_i|: times
+a normal density it is one of variance 1/(1 + |beta_i|**2), so that the rule returns E[h_i] with the
+relative error exp(-w**2 / 2 (1 + |beta_i|**2)) for every dual vector w.  Of a wall between the
+points nothing is known but that E[h_i] |beta_i| is at most a density.
 """
 
 import math
@@ -13,6 +15,8 @@ from mvnorth._compile import FAST, inner
 from mvnorth._cpu.factors_points import BETA, SCALE, A, B, K
 
 _ROUNDING = 1e-14  # relative to the largest entry
+STEEP = 3.0  # walls with |beta| above the frequency divided by this are not resolved
+_ALIASES = 4.0  # shortest dual vectors
 _SAFETY = 4.0
 _CUT = 20.0  # times the mass outside of the points, for phi/Phi grows there
 
@@ -45,25 +49,35 @@ def set_derivatives(work, integral, k, b, results):
     row, place, sides = work.row, work.place, work.moments.shape[0]
     now, before = np.empty((2, 2 + K)), np.empty((2, 2 + K))
     size, change = np.zeros(5), np.zeros(5)
-    share, hidden = integral.share, np.zeros(5)
-    reach = 0.0
+    share, frequency, wall = integral.share, integral.frequency, np.zeros(5)
+    reach = widest = 0.0
     for j in range(k):
+        widest = max(widest, abs(place.map[j, j]))
         reach = max(reach, abs(place.z[j]) + 3.0 * abs(place.map[j, j]))
     for i in range(row.shape[1]):
         scale, size_c = row[SCALE, i], 0.0
         square = 0.5 * scale * scale
-        steep = 0.0
+        square_beta = 0.0
         for j in range(k):
-            steep += row[BETA + j, i] ** 2
-        steep = integral.frequency / max(math.sqrt(steep), 1.0)
-        if row[B, i] < math.inf or sides == 2:
-            hidden[0] = hidden[1] = max(hidden[0], scale * steep)
-            hidden[2] = max(hidden[2], square * steep * max(1.0, -row[B, i]))
-            hidden[3] = max(hidden[3], scale * steep * reach)
+            square_beta += row[BETA + j, i] ** 2
+        beta = math.sqrt(square_beta)
+        alias = _ALIASES * math.exp(-0.5 * frequency**2 / (1.0 + square_beta))
+        missed = integral.wall / beta if beta * STEEP > frequency else 0.0
+        if missed > 0.0:
+            alias = 1.0
+        if row[B, i] < math.inf or sides == 2:  # a wall may stand where no points are
+            missed += (integral.error + integral.outside) * frequency / max(beta, 1.0)
+        turn = frequency / (1.0 + square_beta)
+        farthest = reach + widest * turn
         for side in range(sides):
             size_c += _mean_products(
                 row, place, work.moments, integral.whole, side, i, k, now[side]
             )
+            lost = alias * now[side, 0] + missed
+            wall[side] = max(wall[side], scale * lost)
+            lost_product = lost * (1.0 + beta * turn) + alias * abs(now[side, 1])
+            wall[2] = max(wall[2], square * lost_product)
+            wall[3] = max(wall[3], scale * lost * farthest)
         in_upper[b, i] = scale * now[0, 0]
         size[0] = max(size[0], scale * now[0, 0])
         if sides == 2:
@@ -102,9 +116,9 @@ def set_derivatives(work, integral, k, b, results):
             in_covariance[b, i, i] = in_c[b, i]
         size[4] = max(size[4], size[2])
         change[4] = max(change[4], change[2])
-    hidden[4] = max(hidden[2], hidden[0] * size[0])
+    wall[4] = max(wall[2], max(wall[0], wall[1]) * max(size[0], size[1]))
     rounding = _ROUNDING + 10.0 * integral.rounding + _CUT * integral.outside
     for j in range(5):
-        bound = _SAFETY * change[j] + rounding * size[j]
-        bound += integral.error * (size[j] + hidden[j])
+        bound = _SAFETY * change[j] + rounding * size[j] + wall[j]
+        bound += integral.error * size[j]
         errors[b, j] = bound if integral.error < math.inf else math.inf

@@ -16,6 +16,9 @@ def connected_blocks(links: np.ndarray) -> Iterator[np.ndarray]:
     ------
     indices of the rows of one block, in order
     """
+    if len(links) and links.all(axis=0).any():  # a column that all rows have
+        yield np.arange(len(links))
+        return
     from scipy.sparse import block_array, csr_array
     from scipy.sparse.csgraph import connected_components
 

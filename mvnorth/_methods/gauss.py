@@ -26,7 +26,6 @@ _CHUNK = 2**14  # rows at a time
 _WORTH, _WORTH_SPARSE, _LEAST = 4.0, 2.0, 1000
 _ROUNDS = 1  # of second-order tilting: more of them do not save nodes
 _ROUNDING = 3.0  # times what is estimated of rounding errors
-_RELATIVE = 30.0  # errors of derivatives over that of the probability that are still good enough
 
 
 def preference(problems: Problems) -> float | None:
@@ -68,19 +67,13 @@ def _complete(
     small differences of large numbers where P is close to 1, and in narrow intervals.  None of the
     names wanted may change those of others.
     """
-    from mvnorth._methods import conditional, pathwise
+    from mvnorth._methods import conditional, tilting
 
     rows = np.flatnonzero(np.isfinite(estimate.rel_error))  # any of them may be the best known
     if known is None:
         derivatives = Derivatives.unknown(problems, request.wrt)
     else:
-        allowed = _RELATIVE * np.maximum(request.tolerance.relative, estimate.rel_error[rows])
-        poor = np.zeros(rows.size, dtype=bool)
-        for name, error in known.error.items():
-            axes = tuple(range(1, error.ndim))
-            largest = np.abs(known.value[name][rows]).max(axis=axes, initial=0.0)
-            poor |= ~(error[rows].max(axis=axes, initial=0.0) <= allowed * largest)
-        rows = rows[poor]
+        rows = rows[tilting.find_poor(estimate, known, request)[rows]]
         if not {"lower", "upper", "mean", "cov"}.issuperset(request.wrt):
             problems.covariance.add_parameters(known, request.wrt)
         derivatives = known.only(request.wrt)
@@ -88,7 +81,7 @@ def _complete(
         return derivatives
     some, probabilities = problems.take(rows), estimate.take(rows)
     if problems.d > _TENSOR:
-        better = pathwise.differentiate(some, request, tilted=True).derivatives
+        better = tilting.differentiate(some, request).derivatives
     else:
         assert request.subsolve is not None
         subsolve = request.subsolve

@@ -78,6 +78,15 @@ class TestValues:
         coarse = exact_loss(scores, labels, sigma=1e-2, loadings=loadings)
         assert abs(float(loss - coarse)) < 0.05
 
+    @pytest.mark.parametrize("columns", [1, 2, 3])
+    def test_ordinary_rows_are_integrated_once(self, columns, monkeypatch):
+        """What meets the tolerance is not computed again by another method."""
+        monkeypatch.delattr(mvnorth, "orthant_grad")
+        scores, labels, sigma, loadings = problem(8, 5, columns, torch.float32)
+        scores.requires_grad_()
+        exact_loss(scores, labels, sigma=sigma, loadings=0.7 * loadings).backward()
+        assert scores.grad.isfinite().all()
+
     def test_classes_that_cannot_win(self):
         scores, labels, sigma, loadings = problem(1, 5, 1)
         label = int(labels[0])

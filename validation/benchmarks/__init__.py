@@ -7,6 +7,8 @@
     python -m validation.benchmarks.derivatives  value and gradient, with autograd and differences
     python -m validation.benchmarks.one_factor   the loss -log P and its gradient, with torch
     python -m validation.benchmarks.factors      two and three common factors, with winning
+    python -m validation.benchmarks.unions       complements to relative accuracy, with scipy
+    python -m validation.benchmarks.student      Student t, with scipy
     python -m validation.benchmarks.quantiles    critical values and p-values, with R and scipy
     python -m validation.benchmarks.exact        the loss of EXACT: time and memory
     python -m validation.benchmarks.training     its share of a training step, network by network

@@ -36,6 +36,20 @@ for (i in seq_len(reps)) {
 cat(sprintf("%.17g %.17g %.9g", as.numeric(p), attr(p, "error"), best))
 """
 
+STUDENT_SCRIPT = """
+args <- commandArgs(trailingOnly = TRUE)
+numbers <- as.numeric(args[-1])
+d <- numbers[1]
+data <- readBin(args[1], "double", n = 3 * d + d * d)
+suppressPackageStartupMessages(library(mvtnorm))
+sigma <- matrix(data[3 * d + 1:(d * d)], d, d)
+set.seed(1)
+p <- pmvt(data[1:d], data[d + 1:d], delta = data[2 * d + 1:d], df = numbers[2], sigma = sigma,
+          type = if (numbers[3] > 0) "shifted" else "Kshirsagar",
+          algorithm = GenzBretz(maxpts = 1e6, abseps = 1e-7))
+cat(sprintf("%.17g %.17g 0", as.numeric(p), attr(p, "error")))
+"""
+
 # Observations are columns, and the triangle of a factor goes down its columns, in ltMatrices.
 SCORE_SCRIPT = """
 args <- commandArgs(trailingOnly = TRUE)
@@ -151,6 +165,18 @@ def pmvnorm(
     settings = [cov.shape[0], maxpts, abseps, releps, seed, repeat]
     value, error, seconds = _run(SCRIPT, data, settings)
     return Estimate(value, error, seconds)
+
+
+def pmvt(
+    lower: ArrayLike, upper: ArrayLike, cov: ArrayLike, df: int, delta: ArrayLike, shifted: bool
+) -> Estimate:
+    """Pr(lower <= T <= upper) by mvtnorm's ``pmvt``, shifted by delta or with it noncentral.
+
+    Limits and delta have shape (d,), the covariance (d, d).
+    """
+    cov = np.asarray(cov, dtype=np.float64)
+    data = np.concatenate([np.ravel(a) for a in (lower, upper, delta, cov)]).astype(np.float64)
+    return Estimate(*_run(STUDENT_SCRIPT, data, [cov.shape[0], df, float(shifted)]))
 
 
 def slpmvnorm(
