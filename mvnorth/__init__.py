@@ -19,11 +19,16 @@ from mvnorth._api import (
     orthant_prob,
 )
 from mvnorth._argmax import prob_argmax, prob_topk
+from mvnorth._contrasts import Contrasts, group_contrasts, sample_contrasts
 from mvnorth._device import DeviceInfo, device_info
 from mvnorth._errors import AcceptanceError
 from mvnorth._explain import Explanation, Step, explain, explain_box
 from mvnorth._gradients import box_grad, cdf_grad, orthant_grad
 from mvnorth._hessian import orthant_hessian
+from mvnorth._max_t import max_t
+from mvnorth._max_t_result import MaxTResult
+from mvnorth._quantile import quantile
+from mvnorth._quantile_result import QuantileResult
 from mvnorth._result import (
     OrthantGradient,
     OrthantResult,
@@ -39,13 +44,16 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AcceptanceError",
+    "Contrasts",
     "DeviceInfo",
     "Explanation",
     "Factors",
+    "MaxTResult",
     "OneFactor",
     "OrthantGradient",
     "OrthantResult",
     "OrthantSample",
+    "QuantileResult",
     "Status",
     "Step",
     "box",
@@ -60,7 +68,9 @@ __all__ = [
     "explain",
     "explain_box",
     "get_num_threads",
+    "group_contrasts",
     "logcdf",
+    "max_t",
     "orthant",
     "orthant_grad",
     "orthant_hessian",
@@ -69,7 +79,9 @@ __all__ = [
     "prob_argmax",
     "prob_topk",
     "qmc",
+    "quantile",
     "sample_box",
+    "sample_contrasts",
     "sample_orthant",
     "set_num_threads",
     "special",

@@ -29,7 +29,7 @@ def _precision(value: ArrayLike) -> float:
     return max(_EPS, float(np.finfo(dtype).eps)) if dtype.kind == "f" else _EPS
 
 
-def _batch_shape(names: tuple[str, ...], *shapes: tuple[int, ...]) -> tuple[int, ...]:
+def batch_shape(names: tuple[str, ...], *shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape of the batch from the batch axes of the arguments of these names."""
     given = {*shapes}
     given.discard(())
@@ -60,7 +60,7 @@ def orthant_problems(m: ArrayLike, L: ArrayLike | Covariance) -> tuple[Problems,
                 f"m and L differ in dimension: m has {means.shape}, L has {L.shape} "
                 f"({type(L).__name__})"
             )
-        batch = _batch_shape(("m", "L"), means.shape[:-1], L.shape[:-1])
+        batch = batch_shape(("m", "L"), means.shape[:-1], L.shape[:-1])
         return _structured_problems(means, L, batch, np.asarray(m).dtype), batch
     return factor_problems(m, L)
 
@@ -103,7 +103,7 @@ def factor_problems(m: ArrayLike, L: ArrayLike) -> tuple[Problems[Dense], tuple[
     d = means.shape[-1]
     if factor.shape[-1] != d:
         raise ValueError(f"m and L differ in dimension: m has {means.shape}, L has {factor.shape}")
-    batch = _batch_shape(("m", "L"), means.shape[:-1], factor.shape[:-2])
+    batch = batch_shape(("m", "L"), means.shape[:-1], factor.shape[:-2])
     rows, matrices = as_rows(means, batch, 1), _shared_rows(factor, batch, 2)
     upper, scaled = np.empty(rows.shape), np.empty(matrices.shape)
     scale = np.empty((len(matrices), d))
@@ -153,7 +153,7 @@ def box_problems(
     high_limits = _limit(names[1], upper, d, shape)
     centres = _limit("mean", mean, d, shape)
     limits = (low_limits, high_limits, centres)
-    batch = _batch_shape(
+    batch = batch_shape(
         (*names, "mean", "cov"),
         low_limits.shape[:-1],
         high_limits.shape[:-1],
@@ -441,7 +441,7 @@ def correlated_scores(
             f"cov must be for {classes} scores to go with mu {means.shape}, got {covariance.shape}"
         )
     core = 1 if structured else 2
-    batch = _batch_shape(("mu", "cov"), means.shape[:-1], tuple(covariance.shape[:-core]))
+    batch = batch_shape(("mu", "cov"), means.shape[:-1], tuple(covariance.shape[:-core]))
     rows = as_rows(means, batch, 1)
     if isinstance(cov, Factors):
         own = (1,) if cov.c.size == classes else batch

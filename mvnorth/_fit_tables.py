@@ -28,6 +28,22 @@ def box_arguments(
     return low, high, centre, matrix
 
 
+def quantile_arguments(
+    p: Table, mean: Table, cov: Table
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return p, mean and cov of ``mvnorth.quantile``; p may be a row or a column."""
+    _, _, centre, matrix = box_arguments(mean, cov, None, None)
+    probabilities = p.values.reshape(-1)
+    counts = {p.name: probabilities.size}
+    counts |= {mean.name: len(centre)} if centre.ndim == 2 else {}
+    counts |= {cov.name: len(matrix)} if matrix.ndim == 3 else {}
+    several = {name: count for name, count in counts.items() if count > 1}
+    if len(set(several.values())) > 1:
+        text = ", ".join(f"{name} has {count}" for name, count in several.items())
+        raise InputError(f"the numbers of problems differ: {text}; give one, or equally many")
+    return (probabilities if probabilities.size > 1 else probabilities[0]), centre, matrix
+
+
 def score_arguments(scores: Table, sigma: Table) -> tuple[np.ndarray, np.ndarray]:
     """Return mu and sigma of ``mvnorth.prob_argmax``; a single column is one row of scores."""
     mu, deviations = scores.values, sigma.values

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from mvnorth._columns import align_columns
+from mvnorth._quantile_result import QuantileResult
 from mvnorth._result import OrthantResult
 from mvnorth._status import Status
 
@@ -102,6 +104,39 @@ def print_scores(
     _print_columns([("row", *classes), *lines])
 
 
+def quantile_rows(
+    result: QuantileResult, p: np.ndarray, names: Sequence[str] | None
+) -> list[dict[str, Any]]:
+    """Return a record for each problem; rows have the names of the means, or numbers."""
+    size = np.size(result.quantile)
+    labels = names if names and len(names) == size > 1 else range(1, size + 1)
+    keys = ("quantile", "error", "n", "method", "status")
+    columns = (np.atleast_1d(getattr(result, key)) for key in keys)
+    rows = []
+    for label, level, *figures in zip(labels, np.broadcast_to(p, (size,)), *columns, strict=True):
+        row = {"row": label, "p": level, **dict(zip(keys, figures, strict=True))}
+        rows.append(row | {"status": Status(int(row["status"])).name.lower()})
+    return rows
+
+
+def print_quantiles(title: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Print one problem line by line, several in a table."""
+    if len(rows) == 1:
+        (row,) = rows
+        print(f"event     {title}")
+        print(f"p         {row['p']:.10g}")
+        print(f"quantile  {row['quantile']:.10g} +- {row['error']:.1e}")
+        print(f"method    {row['method']}" + f", {row['n']} points" * bool(row["n"]))
+        print(f"status    {row['status']}")
+        return
+    print(title)
+    lines = [("row", "p", "quantile", "error", "n", "method", "status")]
+    for row in rows:
+        figures = (f"{row['p']:.10g}", f"{row['quantile']:.10g}", f"{row['error']:.1e}")
+        lines.append((str(row["row"]), *figures, str(row["n"]), row["method"], row["status"]))
+    _print_columns(lines)
+
+
 def print_environment(found: dict[str, Any], cuda: str) -> None:
     packages = found["packages"].items()
     cache = found["cache"]
@@ -120,17 +155,4 @@ def print_environment(found: dict[str, Any], cuda: str) -> None:
 
 
 def _print_columns(lines: Sequence[Sequence[str]]) -> None:
-    """Print columns: numbers to the right below their heads, and names to the left."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    left = [all(not _is_figure(line[k]) for line in lines) for k in range(len(widths))]
-    for line in lines:
-        cells = zip(line, widths, left, strict=True)
-        print("  ".join(f"{c:<{w}}" if name else f"{c:>{w}}" for c, w, name in cells).rstrip())
-
-
-def _is_figure(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    print("\n".join(align_columns(lines)))

@@ -62,9 +62,57 @@ def read_table(option: str, given: str) -> Table:
     """
     given = given.strip()
     inline = written_out(given)
-    name = f"{option} {given}"
     if inline is not None:
+        name = f"{option} {given}"
         return _checked(Table(name, _rectangle(name, inline)))
+    name, data = _read(option, given, "nor are these numbers")
+    if data.startswith(_NPY):
+        return _from_npy(name, data)
+    return _from_text(name, _decode(name, data))
+
+
+def read_groups(
+    option: str, given: str, group: str | None, value: str | None
+) -> dict[str, np.ndarray]:
+    """Return the observations of each group, in the order of the file or standard input.
+
+    ``group`` and ``value`` name the two columns, else they are "group" and "value", or the first
+    two.
+    """
+    name, data = _read(option, given.strip(), "and groups come from a file")
+    cells = _split(name, _decode(name, data))
+    first, header = cells[0]
+    if len(header) < 2:
+        raise InputError(f"{name}, line {first}: two columns are expected, group and value")
+    where = []
+    for default, (label, chosen) in enumerate((("group", group), ("value", value))):
+        if chosen is not None and chosen not in header:
+            names = ", ".join(header)
+            raise InputError(f"--{label} {chosen}: {name} has no such column, it has {names}")
+        column = label if chosen is None else chosen
+        where.append(header.index(column) if column in header else default)
+    if where[0] == where[1]:
+        raise InputError(f"{name}: name the columns of groups and values: --group and --value")
+    named = group is not None or value is not None or _is_name(header[where[1]])
+    groups: dict[str, list[float]] = {}
+    for line, row in cells[int(named) :]:
+        if len(row) != len(header):
+            raise InputError(
+                f"{name}, line {line}: {len(row)} entries, where line {first} has {len(header)}"
+            )
+        number = _number(row[where[1]])
+        if not np.isfinite(number):
+            raise InputError(
+                f"{name}, line {line}, column {where[1] + 1}: {row[where[1]]!r} is not a finite "
+                "number"
+            )
+        groups.setdefault(row[where[0]], []).append(number)
+    return {label: np.array(values) for label, values in groups.items()}
+
+
+def _read(option: str, given: str, otherwise: str) -> tuple[str, bytes]:
+    """Return how messages call a file or standard input, and its bytes."""
+    name = f"{option} {given}"
     try:
         if given == "-":
             name += " (standard input)"
@@ -72,12 +120,14 @@ def read_table(option: str, given: str) -> Table:
         else:
             data = Path(given).read_bytes()
     except FileNotFoundError:
-        raise InputError(f"{name}: there is no such file, nor are these numbers") from None
+        raise InputError(f"{name}: there is no such file, {otherwise}") from None
     except (OSError, ValueError) as error:  # a name that cannot be one is a ValueError
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{name} cannot be read: {reason}") from None
-    if data.startswith(_NPY):
-        return _from_npy(name, data)
+    return name, data
+
+
+def _decode(name: str, data: bytes) -> str:
     if data.startswith(_ZIP):
         raise InputError(
             f"{name} is an archive (.npz, .xlsx or the like); save one array as .npy or a table "
@@ -85,12 +135,11 @@ def read_table(option: str, given: str) -> Table:
         )
     try:
         utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))  # what some shells write into a file
-        text = data.decode("utf-16" if utf16 else "utf-8-sig")
+        return data.decode("utf-16" if utf16 else "utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(
             f"{name} is neither text in UTF-8 nor an array in NPY format; save it as .csv or .npy"
         ) from None
-    return _from_text(name, text)
 
 
 def written_out(text: str) -> list[list[float]] | None:
@@ -134,7 +183,8 @@ def _from_npy(name: str, data: bytes) -> Table:
     return _checked(Table(name, np.atleast_1d(values).astype(kept)))
 
 
-def _from_text(name: str, text: str) -> Table:
+def _split(name: str, text: str) -> list[tuple[int, list[str]]]:
+    """Return the cells of each line that has any, with its number."""
     numbered = enumerate(text.splitlines(), start=1)
     lines = [
         (k, line) for k, line in numbered if line.strip() and not line.lstrip().startswith("#")
@@ -142,17 +192,19 @@ def _from_text(name: str, text: str) -> Table:
     if not lines:
         raise InputError(f"{name} is empty: rows of numbers are expected")
     separator = next((c for c in ";,\t" if any(c in line for _, line in lines)), " ")
-    cells = [(k, _cells(line, separator)) for k, line in lines]
-    first = cells[0][1]
+    return [(k, _cells(line, separator)) for k, line in lines]
+
+
+def _from_text(name: str, text: str) -> Table:
+    cells = _split(name, text)
+    first_line, first = cells[0]
     header = None
     # A first line that starts with an empty cell is how R and pandas write names of columns.
     if all(map(_is_name, first)) or (len(cells) > 1 and first[0] == "" and all(first[1:])):
         header = first
         cells = cells[1:]
     if not cells:
-        raise InputError(
-            f"{name}, line {lines[0][0]}: {lines[0][1].strip()!r} has no numbers in it"
-        )
+        raise InputError(f"{name}, line {first_line}: {', '.join(first)!r} has no numbers in it")
     width = len(cells[0][1])
     for k, row in cells:
         if len(row) != width:
@@ -165,7 +217,7 @@ def _from_text(name: str, text: str) -> Table:
     )
     if header is not None and len(header) not in ((width, width - 1) if named else (width,)):
         raise InputError(
-            f"{name}, line {lines[0][0]}: {len(header)} names, where line {cells[0][0]} has "
+            f"{name}, line {first_line}: {len(header)} names, where line {cells[0][0]} has "
             f"{width} entries"
         )
     values = [_numbers(name, k, row, int(named)) for k, row in cells]

@@ -16,19 +16,26 @@ from typing import Any
 import numpy as np
 
 import mvnorth
-from mvnorth._fit_tables import box_arguments, score_arguments
+from mvnorth._contrasts import KINDS
+from mvnorth._fit_tables import box_arguments, quantile_arguments, score_arguments
+from mvnorth._max_t import ALTERNATIVES
 from mvnorth._methods import derivative_methods, value_methods
 from mvnorth._print_results import (
     print_box,
     print_environment,
     print_json,
+    print_quantiles,
     print_scores,
+    quantile_rows,
     result_rows,
 )
-from mvnorth._read_numbers import InputError, read_table, written_out
+from mvnorth._quantile import TAILS
+from mvnorth._read_numbers import InputError, read_groups, read_table, written_out
 from mvnorth._warmup import GROUPS
 
 __all__ = ["main"]
+
+_DF = "degrees of freedom of Student's t; default: normal"
 
 _CODES = """exit codes:
   0    done, as accurate as was asked for
@@ -44,6 +51,7 @@ the first column are recognised, and lines that start with # are skipped."""
 
 _PROB = f"""\
 Probability that X ~ N(mean, cov) lies within limits, with an error bound at about 99 % confidence.
+With --df X has Student's t distribution, with the scale matrix cov.
 
   neither --lower nor --upper   Pr(X >= 0), the orthant
   only --upper                  Pr(X <= upper), the distribution function
@@ -59,6 +67,27 @@ Probability of each of independent scores s_i ~ N(score_i, sigma_i^2) to be the 
 row of a table (a table of one column is one row).
 
 {_NUMBERS}"""
+
+_QUANTILE = f"""\
+The limit q that all coordinates of X ~ N(mean, cov) keep to with probability p, and its error.
+
+  --tail lower   Pr(X_i <= q for all i) = p (the default)
+  --tail upper   Pr(X_i > q for all i) = p
+  --tail both    Pr(|X_i| <= q for all i) = p
+
+{_NUMBERS}
+Several probabilities, or several rows of --mean, are several problems with one covariance."""
+
+_COMPARE = """\
+Compare the means of groups: p-values adjusted for all comparisons, and simultaneous intervals. The
+variance is estimated from all groups together.
+
+  --kind dunnett    each group against the control (the default)
+  --kind tukey      all pairs
+  --kind sequence   each group against the one before
+
+The table has a line for each observation with a column "group" and a column "value", or these two
+first; "-" is standard input."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -127,6 +156,12 @@ def _parser() -> argparse.ArgumentParser:
     prob.add_argument("--cov", required=True, metavar="NUMBERS", help="covariance matrix")
     prob.add_argument("--lower", metavar="NUMBERS", help="lower limits")
     prob.add_argument("--upper", metavar="NUMBERS", help="upper limits")
+    prob.add_argument("--df", type=float, help=_DF)
+    prob.add_argument(
+        "--complement",
+        action="store_true",
+        help="one minus the probability, with relative accuracy",
+    )
     prob.add_argument("--rtol", type=float, help="relative error asked for; default: 1e-4")
     prob.add_argument("--atol", type=float, help="absolute error asked for; one of both is met")
     prob.add_argument("--n", type=_whole, help="number of points; default: what the error takes")
@@ -161,6 +196,37 @@ def _parser() -> argparse.ArgumentParser:
         "--topk", type=_whole, default=1, metavar="K", help="to be among the K largest; default: 1"
     )
     _add_json(argmax)
+
+    quantile = command("quantile", _quantile, "limit with a given probability", _QUANTILE)
+    quantile.add_argument("--p", required=True, metavar="NUMBERS", help="probabilities")
+    quantile.add_argument("--cov", required=True, metavar="NUMBERS", help="covariance matrix")
+    quantile.add_argument("--mean", default="0", metavar="NUMBERS", help="default: 0")
+    quantile.add_argument("--tail", choices=TAILS, default="lower", help="default: lower")
+    quantile.add_argument("--df", type=float, help=_DF)
+    quantile.add_argument(
+        "--complement",
+        action="store_true",
+        help="--p has probabilities of the complement, such as 1e-12",
+    )
+    quantile.add_argument("--rtol", type=float, help="relative error asked for; default: 1e-4")
+    quantile.add_argument("--atol", type=float, help="absolute error asked for; one of both is met")
+    quantile.add_argument("--seed", type=_whole, default=0, help="of the points; default: 0")
+    _add_json(quantile)
+
+    compare = command("compare", _compare, "compare the means of groups", _COMPARE)
+    compare.add_argument("observations", metavar="FILE", help="a table of groups and values")
+    compare.add_argument("--kind", choices=KINDS, default="dunnett", help="default: dunnett")
+    compare.add_argument("--control", metavar="NAME", help="default: the first group of the file")
+    compare.add_argument(
+        "--alternative", choices=ALTERNATIVES, default="two-sided", help="default: two-sided"
+    )
+    compare.add_argument("--level", type=float, default=0.95, help="of intervals; default: 0.95")
+    compare.add_argument("--group", metavar="NAME", help='column of groups; default: "group"')
+    compare.add_argument("--value", metavar="NAME", help='column of values; default: "value"')
+    compare.add_argument("--no-step-down", action="store_true", help="leave step-down p-values out")
+    compare.add_argument("--rtol", type=float, help="relative error asked for; default: 1e-4")
+    compare.add_argument("--seed", type=_whole, default=0, help="of the points; default: 0")
+    _add_json(compare)
 
     text = "Versions, threads, devices, and where compiled kernels are kept."
     _add_json(command("info", _info, "versions, threads, devices, cache", text))
@@ -245,7 +311,8 @@ def _prob(options: argparse.Namespace) -> int:
     tables = {k: read_table(f"--{k}", v) for k, v in given.items() if v is not None}
     lower, upper = tables.get("lower"), tables.get("upper")
     arrays = box_arguments(tables["mean"], tables["cov"], lower, upper)
-    settings = {name: getattr(options, name) for name in ("n", "rtol", "atol", "method", "seed")}
+    options_of_box = ("n", "rtol", "atol", "method", "df", "complement", "seed")
+    settings = {name: getattr(options, name) for name in options_of_box}
     names = {name: f"--{name}" for name in settings} | {"wrt": "--grad"}
     result: mvnorth.OrthantResult
     with _computing(names | {name: table.name for name, table in tables.items()}):
@@ -259,6 +326,8 @@ def _prob(options: argparse.Namespace) -> int:
         event = "X >= 0" if upper is None else "X <= upper"
     else:
         event = "X >= lower" if upper is None else "lower <= X <= upper"
+    if options.complement:
+        event = f"not {event}"
     d = arrays[-1].shape[-1]
     batches = (table for name, table in tables.items() if name != "cov")
     labels = [t.rows for t in batches if t.rows and len(t.rows) == np.size(result.prob) > 1]
@@ -267,13 +336,17 @@ def _prob(options: argparse.Namespace) -> int:
         print_json({"event": event, "d": d, "log": options.log, "results": rows})
     else:
         print_box(f"Pr({event}), {d} coordinate{'s' * (d > 1)}", rows, options.log)
+    return _warn_of_accuracy(rows)
+
+
+def _warn_of_accuracy(rows: Sequence[dict[str, Any]]) -> int:
+    """Say how many results are less accurate than was asked for; return the exit code."""
     short = sum(row["status"] == "limit" for row in rows)
     if short:
         which = "the result is" if len(rows) == 1 else f"{short} of {len(rows)} results are"
-        print(
-            f"mvnorth: {which} less accurate than asked; the errors printed hold. If the method "
-            "samples, give more points with --n, else accept a larger --rtol or --atol",
-            file=sys.stderr,
+        _say(
+            f"{which} less accurate than asked; the errors printed hold. If the method "
+            "samples, give more points with --n, else accept a larger --rtol or --atol"
         )
     return 1 if short else 0
 
@@ -298,6 +371,46 @@ def _argmax(options: argparse.Namespace) -> None:
         print_json({"event": event, "k": k, "classes": classes, "results": results})
     else:
         print_scores(f"probability to be {event}", prob, rows, classes)
+
+
+def _quantile(options: argparse.Namespace) -> int:
+    given = {name: getattr(options, name) for name in ("p", "mean", "cov")}
+    _check_stdin(*given.values())
+    tables = {name: read_table(f"--{name}", source) for name, source in given.items()}
+    p, mean, cov = quantile_arguments(**tables)
+    names = ("tail", "df", "complement", "rtol", "atol", "seed")
+    settings = {name: getattr(options, name) for name in names}
+    called = {name: f"--{name}" for name in names}
+    with _computing(called | {name: table.name for name, table in tables.items()}):
+        result = mvnorth.quantile(p, cov, mean=mean, **settings)
+    rows = quantile_rows(result, p, tables["mean"].rows)
+    event = {"lower": "X <= q", "upper": "X > q", "both": "|X| <= q"}[options.tail]
+    d = cov.shape[-1]
+    if options.json:
+        words = {"event": event, "d": d, "df": options.df, "complement": options.complement}
+        print_json({**words, "results": rows})
+    else:
+        probability = "1 - p" if options.complement else "p"
+        title = f"q with Pr({event}) = {probability}, {d} coordinate{'s' * (d > 1)}"
+        print_quantiles(title, rows)
+    return _warn_of_accuracy(rows)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    samples = read_groups("FILE", options.observations, options.group, options.value)
+    control = 0 if options.control is None else options.control
+    names = ("alternative", "level", "rtol", "seed")
+    settings = {name: getattr(options, name) for name in names}
+    called = {name: f"--{name}" for name in (*names, "control")}
+    with _computing(called | {"samples": "FILE", "means": "FILE"}):
+        contrasts = mvnorth.sample_contrasts(samples, kind=options.kind, control=control)
+        result = mvnorth.max_t(contrasts, step_down=not options.no_step_down, **settings)
+    if options.json:
+        counts = {name: len(values) for name, values in samples.items()}
+        print_json({"kind": options.kind, "counts": counts, **result.to_dict()})
+    else:
+        print(result)
+    return 1 if result.status == mvnorth.Status.LIMIT else 0
 
 
 def _info(options: argparse.Namespace) -> None:

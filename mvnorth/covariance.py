@@ -46,6 +46,12 @@ class Covariance:
         """Return the covariances for a batch of that shape: one for all problems, or one each."""
         raise NotImplementedError
 
+    def take(self, batch: tuple[int, ...], rows: Any) -> "Covariance":
+        """Return the covariances of some rows of a batch of that shape, if there are several."""
+        if self.shape[:-1] == ():
+            return self
+        raise NotImplementedError(f"{type(self).__name__} cannot be cut into rows")
+
     @property
     def arrays(self) -> tuple[Any, ...]:
         """The arrays that it consists of, which may live on a GPU."""
@@ -169,6 +175,13 @@ class Factors(Covariance):
         batch = (1,) if self.c.size == self.d else batch
         c, V = _arguments.as_rows(self.c, batch, 1), _arguments.as_rows(self.V, batch, 2)
         return OneFactorRows(c, V[:, :, 0].copy()) if self.k == 1 else FactorsRows(c, V)
+
+    def take(self, batch: tuple[int, ...], rows: Any) -> "Factors":
+        """Return the covariances of some rows of a batch of that shape, if there are several."""
+        if self.c.ndim == 1:
+            return self
+        c, V = _arguments.as_rows(self.c, batch, 1), _arguments.as_rows(self.V, batch, 2)
+        return OneFactor(c[rows], V[rows, :, 0]) if self.k == 1 else Factors(c[rows], V[rows])
 
     def cholesky(self) -> StructuredCholesky:
         """Return the Cholesky factor, computed in O(d k**2).

@@ -394,7 +394,92 @@ def test_outputs_on_the_page_are_real(folder, capsys, monkeypatch):
         _, out, err = run(capsys, *words[1:])
         same_text(out + err, output)
         count += 1
-    assert count == 10
+    assert count == 15
+
+
+# Student's t, quantiles and comparisons
+
+
+def test_prob_of_student(folder, capsys):
+    (found,) = results(capsys, "prob", "--cov", "cov.csv", "--upper", "0.5", "--df", "7")
+    assert found["prob"] == mvnorth.box_prob(-np.inf, 0.5, 0.0, COV, df=7)
+    words = ("prob", "--cov", "cov.csv", "--upper", "30", "--df", "7", "--complement")
+    (found,) = results(capsys, *words)
+    assert found["prob"] == mvnorth.box_prob(-np.inf, 30.0, 0.0, COV, df=7, complement=True)
+    code, out, _ = run(capsys, *words)
+    assert code == 0
+    assert out.startswith("event           Pr(not X <= upper), 3 coordinates")
+
+
+def test_quantile(folder, capsys):
+    words = ("quantile", "--cov", "cov.csv", "--p", "0.5,0.9", "--tail", "both", "--df", "9")
+    found = results(capsys, *words)
+    expected = mvnorth.quantile([0.5, 0.9], COV, tail="both", df=9)
+    assert [row["quantile"] for row in found] == expected.quantile.tolist()
+    assert [row["p"] for row in found] == [0.5, 0.9]
+    assert run(capsys, *words)[0] == 0
+    several = results(capsys, "quantile", "--cov", "cov.csv", "--p", "0.9", "--mean", "means.txt")
+    assert [row["quantile"] for row in several] == pytest.approx(
+        mvnorth.quantile(0.9, COV, mean=MEANS).quantile.tolist()
+    )
+    (tiny,) = results(capsys, "quantile", "--cov", "1", "--p", "1e-30", "--complement")
+    assert tiny["quantile"] == pytest.approx(11.4640246)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--p", "1.5"), "--p 1.5 must be greater than 0 and less than 1"),
+        (("--p", "0.5", "--df", "0"), "--df must be > 0"),
+        (("--p", "0.1,0.2,0.3", "--mean", "means.txt"), "the numbers of problems differ"),
+        (("--p", "0.5", "--cov", "1,2;2,1"), "must be positive semi-definite"),
+        (("--p", "0.5", "--tail", "left"), "invalid choice: 'left'"),
+    ],
+)
+def test_quantile_refuses(folder, capsys, words, message):
+    code, out, err = run(capsys, "quantile", "--cov", "cov.csv", *words)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+def test_compare(folder, capsys):
+    lines = ["dose;y;note", "0;1,5;a", "0;2,0;b", "10;3,5;c", "10;3,0;d", "20;2,5;e"]
+    Path("doses.csv").write_text("\n".join(lines))
+    words = ("compare", "doses.csv", "--group", "dose", "--value", "y", "--control", "10")
+    code, out, _ = run(capsys, *words, "--json")
+    found = json.loads(out, parse_constant=forbid)
+    assert code == 0
+    samples = {"0": [1.5, 2.0], "10": [3.5, 3.0], "20": [2.5]}
+    expected = mvnorth.max_t(mvnorth.sample_contrasts(samples, control="10"))
+    assert found["names"] == ["0 - 10", "20 - 10"]
+    assert found["counts"] == {"0": 2, "10": 2, "20": 1}
+    assert found["p_values"] == expected.p_values.tolist()
+    Path("plain.txt").write_text("a 1\na 2\nb 4\nb 3\n")  # no names of columns
+    code, out, _ = run(capsys, "compare", "plain.txt", "--kind", "sequence", "--json")
+    assert json.loads(out)["estimates"] == [2.0]
+    code, out, _ = run(capsys, "compare", "plain.txt", "--alternative", "less", "--json")
+    assert json.loads(out)["lower"] == ["-Infinity"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "message"),
+    [
+        ("group,value\na,1\na,x\n", (), "line 3, column 2: 'x' is not a finite number"),
+        ("group,value\na,1\na\n", (), "line 3: 1 entries, where line 1 has 2"),
+        ("a\nb\n", (), "two columns are expected, group and value"),
+        ("a,1\nb,2\n", (), "FILE must have a group with two observations"),
+        ("a,1\na,2\n", (), "FILE must have shape (k,) with k >= 2 groups"),
+        ("g,v\na,1\nb,2\n", ("--value", "w"), "--value w: FILE data.csv has no such column"),
+        ("a,1\na,2\nb,2\n", ("--control", "c"), "--control must be one of a, b, got 'c'"),
+        ("a,1\na,2\nb,2\n", ("--level", "95"), "--level must be greater than 0 and less than 1"),
+        ("", (), "is empty"),
+    ],
+)
+def test_compare_refuses(folder, capsys, text, words, message):
+    Path("data.csv").write_text(text)
+    code, out, err = run(capsys, "compare", "data.csv", *words)
+    assert (code, out) == (2, "")
+    assert message in err
 
 
 # Information, and what surrounds the commands
