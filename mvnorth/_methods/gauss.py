@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
 MAX_COORDINATES = 50
 _FIRST = 4  # coordinates for which there are no closed forms
-_TENSOR = 8  # coordinates up to which variables may have two limits, and derivatives are exact
+_TENSOR = 10  # coordinates up to which variables may have two limits
+_SMALL = 8  # those for which one compiled function does all of it, and derivatives are exact
 _CHUNK = 2**14  # rows at a time
 # Points that cost as much as a lattice with a relative error of 1: over the number of coordinates
-# for products of rules, and for sparse grids; and points that may be spent in any case.
-_WORTH, _WORTH_SPARSE, _LEAST = 4.0, 2.0, 1000
+# for a small product of rules; for larger products; for sparse grids.  Points that may be spent in
+# any case.
+_WORTH, _WORTH_LARGE, _WORTH_SPARSE, _LEAST = 4.0, 16.0, 2.0, 1000
 _ROUNDS = 1  # of second-order tilting: more of them do not save nodes
 _ROUNDING = 3.0  # times what is estimated of rounding errors
 _RELATIVE = 30.0  # errors of derivatives over that of the probability that are still good enough
@@ -87,7 +89,7 @@ def _complete(
     if not rows.size:
         return derivatives
     some, probabilities = problems.take(rows), estimate.take(rows)
-    if problems.d > _TENSOR:
+    if problems.d > _SMALL:
         better = pathwise.differentiate(some, request, tilted=True).derivatives
     else:
         assert request.subsolve is not None
@@ -103,7 +105,7 @@ def _complete(
 
 def _integrate(problems: Problems[Dense], request: Request) -> Estimate:
     """Return probabilities."""
-    if request.device is None and problems.d <= _TENSOR:
+    if request.device is None and problems.d <= _SMALL:
         return _integrate_small(problems, request)
     system, tilt = _tilted(problems)
     given = (
@@ -237,7 +239,7 @@ def _accuracy(problems: Problems, request: Request) -> tuple[Any, ...]:
     if request.n is not None:
         relative, absolute, most = 0.0, 0.0, request.n
     elif max(relative, absolute) > 0.0:
-        worth = _WORTH * d if d <= _TENSOR else _WORTH_SPARSE
+        worth = _WORTH * d if d <= _SMALL else _WORTH_LARGE if d <= _TENSOR else _WORTH_SPARSE
         most = int(min(most, max(_LEAST, worth / max(relative, absolute))))
     return (*_tables(), relative, absolute, float(most))
 
