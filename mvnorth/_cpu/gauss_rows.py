@@ -316,7 +316,7 @@ def gauss_rows(
     """
     d = upper.shape[1]
     lanes, outer = np.empty((2, d + 4, LANES + PADDING)), np.empty((d, d + 4, MOST))
-    y, counts = np.empty(LANES), np.empty((2, d), np.int64)
+    y, counts = np.empty(LANES), np.empty((3, d), np.int64)
     moments = new_moments(base, 1, d)
     for b in range(begin, end):
         steep = steepness(T[b], d)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 MAX_COORDINATES = 50
 _FIRST = 4  # coordinates for which there are no closed forms
-_TENSOR = 10  # coordinates up to which variables may have two limits
-_SMALL = 8  # those for which one compiled function does all of it, and derivatives are exact
+_PRODUCTS = 10  # coordinates up to which there are products of rules
+_SMALL = 8  # those up to which variables may have two limits, and derivatives are exact
 _CHUNK = 2**14  # rows at a time
 # Points that cost as much as a lattice with a relative error of 1: over the number of coordinates
 # for a small product of rules; for larger products; for sparse grids.  Points that may be spent in
@@ -35,13 +35,13 @@ def preference(problems: Problems) -> float | None:
     """Return the place among the methods of "auto": before sampling."""
     if not 1 <= problems.d <= MAX_COORDINATES:
         return None
-    suited = problems.d >= _FIRST and not (problems.d > _TENSOR and problems.two_sided.all())
+    suited = problems.d >= _FIRST and not (problems.d > _SMALL and problems.two_sided.all())
     return 5.0 if suited else np.inf
 
 
 def solve(problems: Problems, request: Request) -> Estimate:
     """Return estimates; rel_error is infinite where the covariance is singular or nearly so."""
-    if problems.d > _TENSOR and problems.two_sided.any():
+    if problems.d > _SMALL and problems.two_sided.any():
         # Sparse grids are for one limit a variable; a row must not depend on others.
         rows = np.flatnonzero(~problems.two_sided)
         estimate = Estimate.unknown(problems, request.wrt)
@@ -239,7 +239,7 @@ def _accuracy(problems: Problems, request: Request) -> tuple[Any, ...]:
     if request.n is not None:
         relative, absolute, most = 0.0, 0.0, request.n
     elif max(relative, absolute) > 0.0:
-        worth = _WORTH * d if d <= _SMALL else _WORTH_LARGE if d <= _TENSOR else _WORTH_SPARSE
+        worth = _WORTH * d if d <= _SMALL else _WORTH_LARGE if d <= _PRODUCTS else _WORTH_SPARSE
         most = int(min(most, max(_LEAST, worth / max(relative, absolute))))
     return (*_tables(), relative, absolute, float(most))
 
