@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_ndtr, logsumexp
 
-from validation.oracles.one_dimension import FloatArray
+from validation.oracles.one_dimension import FloatArray, log_interval
 
 _NEGLIGIBLE = 37.0  # fall of the logarithm from the mode, where nothing is left
 _AHEAD = 4  # steps by which the grid is extended at a time
@@ -49,11 +49,10 @@ def log_prob(
         total = -0.5 * np.sum(z * z, axis=-1)
         for below, above, loading in zip(low, high, loadings, strict=True):
             shift = z @ loading
-            total += (
-                log_ndtr(above - shift)
-                if below == -np.inf
-                else _log_interval(below - shift, above - shift)
-            )
+            if below == -np.inf:
+                total += log_ndtr(above - shift)
+            else:
+                total += log_interval(below - shift, above - shift)
         return total
 
     def depth(z: FloatArray, /) -> float:
@@ -84,14 +83,6 @@ def log_prob(
     planes = [logsumexp(values([first[n : n + 1], *others])) for n in range(first.size)]
     spacing = k * math.log(step / math.sqrt(2.0 * math.pi)) - 0.5 * np.sum(np.log(curvature))
     return float(logsumexp(planes) + spacing)
-
-
-def _log_interval(low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return log(Phi(high) - Phi(low)), by the tail in which both are smaller."""
-    mirrored = low + high > 0.0
-    low, high = np.where(mirrored, -high, low), np.where(mirrored, -low, high)
-    top = log_ndtr(high)
-    return np.asarray(top + np.log(-np.expm1(log_ndtr(low) - top)))
 
 
 def _second_differences(depth: Callable[[FloatArray], float], z: FloatArray) -> FloatArray:
