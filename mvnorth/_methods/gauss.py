@@ -23,9 +23,8 @@ _PRODUCTS = 10  # coordinates up to which there are products of rules
 _SMALL = 8  # those up to which variables may have two limits, and derivatives are exact
 _CHUNK = 2**14  # rows at a time
 # Points that cost as much as a lattice with a relative error of 1: over the number of coordinates
-# for a small product of rules; for larger products; for sparse grids.  Points that may be spent in
-# any case.
-_WORTH, _WORTH_LARGE, _WORTH_SPARSE, _LEAST = 4.0, 16.0, 2.0, 1000
+# for products of rules, and for sparse grids alone; and points that may be spent in any case.
+_WORTH, _WORTH_SPARSE, _LEAST = 4.0, 2.0, 1000
 _ROUNDS = 1  # of second-order tilting: more of them do not save nodes
 _ROUNDING = 3.0  # times what is estimated of rounding errors
 _RELATIVE = 30.0  # errors of derivatives over that of the probability that are still good enough
@@ -239,7 +238,7 @@ def _accuracy(problems: Problems, request: Request) -> tuple[Any, ...]:
     if request.n is not None:
         relative, absolute, most = 0.0, 0.0, request.n
     elif max(relative, absolute) > 0.0:
-        worth = _WORTH * d if d <= _SMALL else _WORTH_LARGE if d <= _PRODUCTS else _WORTH_SPARSE
+        worth = _WORTH * d if d <= _PRODUCTS else _WORTH_SPARSE
         most = int(min(most, max(_LEAST, worth / max(relative, absolute))))
     return (*_tables(), relative, absolute, float(most))
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from mvnorth._compile import FAST, scalar
 
-MOST = 56  # nodes of a variable, at most
+MOST = 72  # nodes of a variable, at most
 MOST_BETWEEN = 24  # of them between two limits, unless they are those of a large rule
-LARGE, LARGE_SIZES = 4, 6  # nodes of a large rule are a multiple; rules in a row, at most
-FIRST_LARGE, LAST_LARGE = 8, 36  # nodes of the variable that matters most, in terms of small rules
+LARGE, LARGE_SIZES = 4, 7  # nodes of a large rule are a multiple; rules in a row, at most
+FIRST_LARGE, LAST_LARGE = 8, 47  # nodes of the variable that matters most, in terms of small rules
 LARGE_COORDINATES = 6  # at most, for large rules
 RULES = 12  # nodes of a variable with one limit, at most
 CHUNK = 8  # numbers of a rule that are evaluated at a time
