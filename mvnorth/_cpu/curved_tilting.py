@@ -28,7 +28,7 @@ import math
 
 import numpy as np
 
-from mvnorth._compile import SUMS, inner, kernel
+from mvnorth._compile import FAST, SUMS, inner, kernel
 from mvnorth._cpu.rounding import (
     inverse_row_sums,
     mean_path,
@@ -40,10 +40,12 @@ from mvnorth._cpu.rounding import (
     sequential_moments_below,
     solve_transposed,
 )
-from mvnorth._cpu.tilting import rounding_of_sums, saddle_point, settle
+from mvnorth._cpu.tilting import BLOCK, log_below, rounding_of_sums, saddle_point, settle
 from mvnorth._linalg.cholesky import cholesky_in_place, square_first
 from mvnorth._linalg.product import ROWS, STRIP, subtract_product
 from mvnorth._linalg.reorder import log_interval, row_or_none
+from mvnorth._scalar.exp_log import log_scaled
+from mvnorth._scalar.instructions import stack_array
 
 ENOUGH = -0.1  # log P above which the first order is enough
 LARGEST_GAP = 1.0  # of the bound: what rounding leaves unknown of a saddle point is no tilt
@@ -54,22 +56,21 @@ _LEAST = 1e-6  # what a curvature is short of 1: tau is at most lambda times its
 _LOG_RARE = math.log(3e-5)
 _EPS = 2.0**-52
 _LOG_4_PI = math.log(4.0 * math.pi)
+_block = stack_array(BLOCK)
 _LANES = 32  # random vectors that reaches are estimated from
 
 
-@inner()
+@inner(FAST, forceinline=True)
 def _chord(low: float, high: float, s: float, e: float, W: float, reach: float) -> float:
     """Curvature in [0, W] of a parabola below log(Phi(high - s) - Phi(low - s)) within reach.
 
     It touches the function at s and meets it at s + reach or s - reach, whichever is flatter.
     """
     largest = 1.0 - _LEAST if 1.0 - _LEAST < W else W
-    if reach < 0.02:
-        return largest
     if low is None:
-        here = log_interval(None, high - s)
-        right = log_interval(None, high - s - reach)
-        left = log_interval(None, high - s + reach)
+        here = log_below(high - s)
+        right = log_below(high - s - reach)
+        left = log_below(high - s + reach)
     else:
         here = log_interval(low - s, high - s)
         right = log_interval(low - s - reach, high - s - reach)
@@ -77,14 +78,15 @@ def _chord(low: float, high: float, s: float, e: float, W: float, reach: float) 
     left, right = left - here + e * reach, right - here - e * reach
     curvature = -2.0 * (right if right > left else left) / (reach * reach)
     curvature = curvature if curvature > 0.0 else 0.0
-    return largest if largest < curvature else curvature
+    return largest if largest < curvature or reach < 0.02 else curvature
 
 
-@inner()
+@inner(FAST, forceinline=True)
 def _range(low: float, high: float, mean: float) -> float:
     """How far from its mean a standard normal between two limits is, but for a share of 3e-5."""
-    target = -_LOG_RARE - log_interval(low, high)
-    z = math.sqrt(2.0 * target - _LOG_4_PI - math.log(target))  # Phi(-z) = exp(-target), nearly
+    target = -_LOG_RARE - (log_below(high) if low is None else log_interval(low, high))
+    # Phi(-z) = exp(-target), nearly
+    z = math.sqrt(2.0 * target - _LOG_4_PI - log_scaled(target, 0.0))
     right = (z if z < high else high) - mean
     left = mean + z if low is None else mean - (-z if -z > low else low)
     return right if right > left else left
@@ -117,23 +119,55 @@ def _reaches(G, W, spread, reach, d):
         reach[i] = math.sqrt(total / _LANES)
 
 
+@inner(FAST)
+def _ranges_below(scale, high, s, e, spread, d):
+    """``_range`` of all variables, without lower limits."""
+    limit, mean, far = _block(), _block(), _block()
+    for start in range(0, d, BLOCK):
+        for c in range(BLOCK):
+            i = start + c if start + c < d else start
+            limit[c], mean[c] = scale[i] * high[i] - s[i], e[i]
+        for c in range(BLOCK):
+            far[c] = _range(None, limit[c], mean[c])
+        for i in range(start, min(start + BLOCK, d)):
+            spread[i] = far[i - start]
+
+
+@inner(FAST)
+def _chords_below(scale, high, s, e, W, reach, curvature, d):
+    """``_chord`` of all variables, without lower limits."""
+    limit, shift, mean, most, far, found = (
+        _block(), _block(), _block(), _block(), _block(), _block()
+    )  # fmt: skip
+    for start in range(0, d, BLOCK):
+        for c in range(BLOCK):
+            i = start + c if start + c < d else start
+            limit[c], shift[c], mean[c] = scale[i] * high[i], s[i], e[i]
+            most[c], far[c] = W[i], reach[i]
+        for c in range(BLOCK):
+            found[c] = _chord(None, limit[c], shift[c], mean[c], most[c], far[c])
+        for i in range(start, min(start + BLOCK, d)):
+            curvature[i] = found[i - start]
+
+
 @inner()
 def choose_curvatures(G, scale, low, high, s, e, W, tau, work, d):
     """tau for the present path."""
     spread, reach = work[0], work[1]
-    for i in range(d):
-        to = scale[i] * high[i] - s[i]
-        if low is None:
-            spread[i] = _range(None, to, e[i])
-        else:
-            spread[i] = _range(scale[i] * low[i] - s[i], to, e[i])
+    if low is None:
+        _ranges_below(scale, high, s, e, spread, d)
+    else:
+        for i in range(d):
+            limits = scale[i] * low[i] - s[i], scale[i] * high[i] - s[i]
+            spread[i] = _range(limits[0], limits[1], e[i])
     _reaches(G, W, spread, reach, d)
+    if low is None:
+        _chords_below(scale, high, s, e, W, reach, tau, d)
+    else:
+        for i in range(d):
+            tau[i] = _chord(scale[i] * low[i], scale[i] * high[i], s[i], e[i], W[i], reach[i])
     for i in range(d):
-        if low is None:
-            k = _chord(None, scale[i] * high[i], s[i], e[i], W[i], reach[i])
-        else:
-            k = _chord(scale[i] * low[i], scale[i] * high[i], s[i], e[i], W[i], reach[i])
-        tau[i] = scale[i] * scale[i] * k / (1.0 - k)
+        tau[i] = scale[i] * scale[i] * tau[i] / (1.0 - tau[i])
 
 
 @inner()
@@ -184,8 +218,8 @@ def new_factor(T, J, scale, attached, G, blocked, d, begin, end):
     """T' as G: what rows of T are in the variables x, unit entries on the diagonal left out.
 
     Row i is sum_j T_ij y_j with y = J^-1 (eta + diag(scale) x), times the scale of its variable.
-    Items ``begin`` to ``end`` of ROWS rows each; G (.., E), E a multiple of STRIP, and one STRIP
-    if ``blocked`` is None.
+    Items ``begin`` to ``end`` of ROWS rows each; G (.., E), E a multiple of STRIP, or d or more
+    and at most STRIP if ``blocked`` is None.
     """
     for row in range(begin * ROWS, end * ROWS if end * ROWS < d else d, ROWS):
         last = 0
@@ -349,8 +383,8 @@ def tilt_dense(
     blocked : True, or None for d <= STRIP: what large matrices need is not compiled then
     """
     d = upper.shape[1]
-    strips = -(-d // STRIP)
-    side = strips * STRIP
+    multiple = ROWS if blocked is None else STRIP
+    side = -(-d // multiple) * multiple
     items = -(-d // ROWS)
     S, matrix, J = np.empty((side, side)), np.empty((side, side)), np.empty((side, side))
     G = np.empty((side, side))

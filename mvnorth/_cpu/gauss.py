@@ -296,7 +296,7 @@ def sum_nodes(
 ):  # fmt: skip
     """Return the sum over all nodes, and its reference; the first variables in loops.
 
-    Moments, if not None, become those of all nodes.
+    Moments, if not None, become those of all nodes.  counts[2] is work.
     """
     if moments is not None:
         moments.sums[0, :] = 0.0
@@ -305,7 +305,8 @@ def sum_nodes(
         begin -= 1
         inner_count *= counts[0, begin]
     _start_lane(lanes[0], d)
-    chosen = np.zeros(d, np.int64)
+    chosen = counts[2]
+    chosen[:] = 0
     grand = 0.0
     i = 0
     while i >= 0:

@@ -14,7 +14,7 @@ from mvnorth._cpu.curved_tilting import tilt_dense
 from mvnorth._cpu.gauss_rows import gauss_rows, sparse_rows
 from mvnorth._cpu.lattice_sums import add_rounding
 from mvnorth._linalg.reorder import reorder
-from mvnorth._scalar.gauss import TENSOR, TENSOR_ONLY
+from mvnorth._scalar.gauss import ONE_CALL, TENSOR_ONLY
 
 
 def if_wanted(wanted: Any, array: Any) -> Any:
@@ -34,7 +34,7 @@ def integrate_problems(
     factor, singular, lower, upper, two_sided, rounds, table, starts, legendre, relative, absolute,
     most, caution, log_prob, rel_error, spent, log_bound, begin, end,
 ):  # fmt: skip
-    """Integrate problems ``begin`` to ``end`` of at most TENSOR coordinates.
+    """Integrate problems ``begin`` to ``end`` of at most ONE_CALL coordinates.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def integrate_problems(
     size, d = end - begin, upper.shape[1]
     own = factor if factor.shape[0] == 1 else factor[begin:end]
     low, high = lower[begin:end].copy(), upper[begin:end].copy()
-    T, rank = np.empty((size, TENSOR, TENSOR)), np.empty(size, np.int64)
+    T, rank = np.empty((size, ONE_CALL, ONE_CALL)), np.empty(size, np.int64)
     attached, order = np.empty((size, d), np.int64), np.empty((size, d), np.int64)
     diagonal, slope, curve = np.empty((size, d)), np.empty((size, d)), np.empty((size, d))
     stretch, shift = np.empty((size, d)), np.empty((size, d))

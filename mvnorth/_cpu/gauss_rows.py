@@ -32,6 +32,7 @@ from mvnorth._scalar.gauss import (
     between,
     claim,
     claimed_error,
+    join_changes,
     largest_error,
     meets,
     next_large,
@@ -106,22 +107,26 @@ def _probe(
     T, lower, upper, slope, curve, table, starts, legendre, d, lanes, outer, y, counts, fewer,
     reference, before, alone, moments,
 ):  # fmt: skip
-    """Set the relative changes when a variable alone has three nodes instead of two.
+    """Set ``alone`` from the changes when a variable alone has one or three nodes instead of two.
 
     ``before`` is the sum with two of each.  Return the points spent.
     """
     spent = 0.0
     for i in range(d - 1):
-        others = set_counts(counts, 2, fewer, lower, upper, d) / counts[0, i]
-        counts[0, i], counts[1, i] = between(lower, upper, i, 3), 3
-        spent += others * counts[0, i]
-        total, _ = sum_nodes(
-            T, lower, upper, slope, curve, counts, table, starts, legendre, d, reference, lanes,
-            outer, y, moments,
-        )  # fmt: skip
-        alone[0, i] = max(abs(total - before) / before, LEAST_CHANGE)
-        if moments is not None:
-            update_derivatives(moments, moments.sums[0], alone, i, d)
+        for n in (1, 3):
+            others = set_counts(counts, 2, fewer, lower, upper, d) / counts[0, i]
+            counts[0, i], counts[1, i] = between(lower, upper, i, n), n
+            spent += others * counts[0, i]
+            total, _ = sum_nodes(
+                T, lower, upper, slope, curve, counts, table, starts, legendre, d, reference,
+                lanes, outer, y, moments,
+            )  # fmt: skip
+            alone[0, i] = join_changes(alone[0, i], abs(total - before) / before, n)
+            if moments is not None:
+                first, second = alone[FIRST, i], alone[SECOND, i]
+                update_derivatives(moments, moments.sums[0], alone, i, d)
+                alone[FIRST, i] = join_changes(first, alone[FIRST, i], n)
+                alone[SECOND, i] = join_changes(second, alone[SECOND, i], n)
     return spent
 
 
@@ -179,7 +184,7 @@ def _tensor(
             largest = _claim_derivatives(moments, change, n, counts, alone, steep, d)
             if enough > 0 and (largest <= target or n == enough + _FURTHER):
                 break
-        if n == 2 and d > EQUAL and spent + 1.5 * (d - 1) * points < most:
+        if n == 2 and d > EQUAL and spent + 2.0 * (d - 1) * points < most:
             spent += _probe(
                 T, lower, upper, slope, curve, table, starts, legendre, d, lanes, outer, y, counts,
                 fewer, reference, two, alone, moments,
@@ -311,7 +316,7 @@ def gauss_rows(
     """
     d = upper.shape[1]
     lanes, outer = np.empty((2, d + 4, LANES + PADDING)), np.empty((d, d + 4, MOST))
-    y, counts = np.empty(LANES), np.empty((2, d), np.int64)
+    y, counts = np.empty(LANES), np.empty((3, d), np.int64)
     moments = new_moments(base, 1, d)
     for b in range(begin, end):
         steep = steepness(T[b], d)

@@ -29,7 +29,7 @@ import math
 import numpy as np
 
 from mvnorth._compile import SUMS, inner, kernel
-from mvnorth._cpu.tilting import interval_moments, moments_below
+from mvnorth._cpu.tilting import interval_moments, moments_below, tail_variance
 
 ROWS = 8.0  # rounding units of a row's norm by which a computed factor is off
 _EPS = 2.0**-52
@@ -81,8 +81,8 @@ def saddle_moments(scale, s, low, high, e, W, faces, r):
     """``W`` and ``faces`` where the saddle point has the shifts s and the means e."""
     for i in range(r):
         b = scale[i] * high[i] - s[i]
-        if low is None:
-            _, _, variance = moments_below(b)
+        if low is None:  # e is minus phi/Phi
+            variance = tail_variance(b, -e[i])
             density = abs(e[i])
         else:
             a = scale[i] * low[i] - s[i]

@@ -31,36 +31,53 @@ import math
 
 import numpy as np
 
-from mvnorth._compile import SUMS, inner
+from mvnorth._compile import FAST, SUMS, inner
 from mvnorth._linalg.cholesky import PLAIN, cholesky_in_place, solve_in_place
 from mvnorth._linalg.reorder import log_interval
-from mvnorth._scalar.normal import mills, tail_ratio
+from mvnorth._scalar.exp_log import log_scaled
+from mvnorth._scalar.instructions import stack_array
+from mvnorth._scalar.normal import mills, ndtr_parts, tail_ratio
 
 STEPS = 24  # of Newton's method, at most; as many again with a line search
 CLOSE, NEAR = 1e-6, 1e-3  # lengths of a step that ends the method, and that counts as settled
 ROUNDING = 1e-15
 HALVINGS = 30  # of a step by the line search, at most
+BLOCK = 8  # limits whose moments are computed at a time
+_block = stack_array(BLOCK)
 _LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 
-@inner()
-def _tail_variance(x: float, h: float) -> float:
+@inner(forceinline=True)
+def tail_variance(x: float, h: float) -> float:
     """1 - h (x + h), h = phi(x)/Phi(x): the variance of a standard normal below x."""
-    if h == 0.0:  # no limit, where h x is not a number
-        return 1.0
-    if x > -100.0:
-        return 1.0 - h * (x + h)
     y = 1.0 / (x * x)
-    return y * (1.0 + y * (-6.0 + y * 50.0))
+    far = y * (1.0 + y * (-6.0 + y * 50.0))
+    near = 1.0 - h * (x + h)
+    variance = near if x > -100.0 else far
+    return 1.0 if h == 0.0 else variance  # no limit, where h x is not a number
 
 
-@inner()
+@inner(forceinline=True)
+def log_below(high: float) -> float:
+    """log Phi(high)."""
+    f, k = ndtr_parts(high)
+    return log_scaled(f, k)
+
+
+@inner(forceinline=True)
 def moments_below(high: float) -> tuple[float, float, float]:
-    """``interval_moments`` without a lower limit."""
+    """``interval_moments`` without a lower limit; no branches, so that loops are vector code."""
     h = mills(high)
-    variance = _tail_variance(high, h)
+    variance = tail_variance(high, h)
     variance = 1e-16 if variance < 1e-16 else variance
-    return log_interval(None, high), (high if high < -h else -h), variance
+    return log_below(high), (high if high < -h else -h), variance
+
+
+@inner(FAST, forceinline=True)
+def block_moments(high, log_prob, mean, variance):
+    """Set the moments below BLOCK limits."""
+    for c in range(BLOCK):
+        log_prob[c], mean[c], variance[c] = moments_below(high[c])
 
 
 @inner()
@@ -77,7 +94,7 @@ def interval_moments(low: float, high: float) -> tuple[float, float, float]:
     middle = 0.5 * (a + b)
     if a == -np.inf:
         h = mills(b)
-        mean, variance = -h, _tail_variance(b, h)
+        mean, variance = -h, tail_variance(b, h)
     elif width * (1.0 + abs(middle)) < 1e-3:
         variance = width * width / 12.0
         mean = middle * (1.0 - variance)
@@ -180,10 +197,17 @@ def evaluate(S, own, load, scale, lower, upper, s, e, W, F, d):
     """
     G, size = 0.0, float(d)  # log Phi of a large number is known to rounding of 1
     leverage = lost = 0.0
+    limits, log_probs, means, variances = _block(), _block(), _block(), _block()
     for i in range(d):
         high = scale[i] * upper[i] - s[i]
         if lower is None:
-            log_prob, mean, variance = moments_below(high)
+            place = i % BLOCK
+            if place == 0:
+                for c in range(BLOCK):
+                    j = i + c if i + c < d else i
+                    limits[c] = scale[j] * upper[j] - s[j]
+                block_moments(limits, log_probs, means, variances)
+            log_prob, mean, variance = log_probs[place], means[place], variances[place]
         else:
             log_prob, mean, variance = interval_moments(scale[i] * lower[i] - s[i], high)
         e[i] = mean

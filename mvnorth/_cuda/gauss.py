@@ -42,6 +42,7 @@ from mvnorth._scalar.gauss import (
     allow_for_steps,
     between,
     claimed_error,
+    join_changes,
     largest_error,
     meets,
     points_suffice,
@@ -56,9 +57,9 @@ _CHANGES = RULES + 1
 # Rows of ``path``: weight * 2**power * exp(exponent) before the node of a variable is chosen; how
 # far the earlier ones have moved its limits; and y
 WEIGHT, POWER, EXPONENT, MOVED, NODE = range(5)
-# Entries of ``state``: whether there is a sum to do; nodes of the variable that has most; the
-# variable that alone has one more, or -1; points spent; points of the last sum without that
-# variable; that sum, and its power of two
+# Entries of ``state``: whether there is a sum to do; nodes of the variable that has most; which
+# variable alone has one less (2i) or one more (2i + 1), or -1; points spent; points of the last sum
+# without that; that sum, and its power of two
 ACTIVE, NODES, PROBED, SPENT, POINTS, TOTAL, TOP = range(7)
 
 
@@ -168,14 +169,16 @@ def note_sum(
 
     result : (2,) logarithm of the probability, and its relative error
     """
-    n, i = int64(state[NODES]), int64(state[PROBED])
-    if i >= 0:
-        alone[i] = relative_change(state[TOTAL], state[TOP], total, top)
+    n, probed = int64(state[NODES]), int64(state[PROBED])
+    if probed >= 0:
+        i, own = probed // 2, 1 + 2 * (probed % 2)
+        moved = relative_change(state[TOTAL], state[TOP], total, top)
+        alone[i] = join_changes(alone[i], moved, own)
         state[SPENT] += state[POINTS] * counts[0, i] / between(given[LOWER], given[UPPER], i, 2)
         set_nodes(given, counts, i, 2)
-        if i + 1 < d - 1:
-            state[PROBED] = i + 1
-            set_nodes(given, counts, i + 1, 3)
+        if probed + 1 < 2 * (d - 1):
+            state[PROBED] = probed + 1
+            set_nodes(given, counts, (probed + 1) // 2, 1 + 2 * ((probed + 1) % 2))
             return
         set_fewer(fewer, alone, d)
     else:
@@ -192,9 +195,9 @@ def note_sum(
         target = largest_error(relative, absolute, result[0])
         if result[1] < np.inf and result[1] <= target:
             return
-        if n == 2 and d > EQUAL and state[SPENT] + 1.5 * (d - 1) * state[POINTS] < most:
+        if n == 2 and d > EQUAL and state[SPENT] + 2.0 * (d - 1) * state[POINTS] < most:
             state[ACTIVE], state[PROBED] = 1.0, 0.0
-            set_nodes(given, counts, 0, 3)
+            set_nodes(given, counts, 0, 1)
             return
         if n > 3 and target > 0.0 and not points_suffice(
             change, n, plain, target, state[SPENT], most, counts, fewer, given[LOWER],

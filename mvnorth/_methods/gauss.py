@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 MAX_COORDINATES = 50
 _FIRST = 4  # coordinates for which there are no closed forms
-_TENSOR = 8  # coordinates up to which variables may have two limits, and derivatives are exact
+_PRODUCTS = 10  # coordinates up to which there are products of rules
+_SMALL = 8  # those up to which variables may have two limits, and derivatives are exact
 _CHUNK = 2**14  # rows at a time
 # Points that cost as much as a lattice with a relative error of 1: over the number of coordinates
-# for products of rules, and for sparse grids; and points that may be spent in any case.
+# for products of rules, and for sparse grids alone; and points that may be spent in any case.
 _WORTH, _WORTH_SPARSE, _LEAST = 4.0, 2.0, 1000
 _ROUNDS = 1  # of second-order tilting: more of them do not save nodes
 _ROUNDING = 3.0  # times what is estimated of rounding errors
@@ -32,13 +33,13 @@ def preference(problems: Problems) -> float | None:
     """Return the place among the methods of "auto": before sampling."""
     if not 1 <= problems.d <= MAX_COORDINATES:
         return None
-    suited = problems.d >= _FIRST and not (problems.d > _TENSOR and problems.two_sided.all())
+    suited = problems.d >= _FIRST and not (problems.d > _SMALL and problems.two_sided.all())
     return 5.0 if suited else np.inf
 
 
 def solve(problems: Problems, request: Request) -> Estimate:
     """Return estimates; rel_error is infinite where the covariance is singular or nearly so."""
-    if problems.d > _TENSOR and problems.two_sided.any():
+    if problems.d > _SMALL and problems.two_sided.any():
         # Sparse grids are for one limit a variable; a row must not depend on others.
         rows = np.flatnonzero(~problems.two_sided)
         estimate = Estimate.unknown(problems, request.wrt)
@@ -80,7 +81,7 @@ def _complete(
     if not rows.size:
         return derivatives
     some, probabilities = problems.take(rows), estimate.take(rows)
-    if problems.d > _TENSOR:
+    if problems.d > _SMALL:
         better = tilting.differentiate(some, request).derivatives
     else:
         assert request.subsolve is not None
@@ -96,7 +97,7 @@ def _complete(
 
 def _integrate(problems: Problems[Dense], request: Request) -> Estimate:
     """Return probabilities."""
-    if request.device is None and problems.d <= _TENSOR:
+    if request.device is None and problems.d <= _SMALL:
         return _integrate_small(problems, request)
     system, tilt = _tilted(problems)
     given = (
@@ -230,7 +231,7 @@ def _accuracy(problems: Problems, request: Request) -> tuple[Any, ...]:
     if request.n is not None:
         relative, absolute, most = 0.0, 0.0, request.n
     elif max(relative, absolute) > 0.0:
-        worth = _WORTH * d if d <= _TENSOR else _WORTH_SPARSE
+        worth = _WORTH * d if d <= _PRODUCTS else _WORTH_SPARSE
         most = int(min(most, max(_LEAST, worth / max(relative, absolute))))
     return (*_tables(), relative, absolute, float(most))
 

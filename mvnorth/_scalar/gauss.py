@@ -3,7 +3,7 @@
 See ``mvnorth._cpu.gauss`` for the method.  What is said of the variables of a problem is in small
 arrays: counts (2, d) nodes of each, between two limits and with one; fewer (d,) how many less than
 the largest number; alone (d,) the relative change when a variable alone has three nodes instead of
-two; change[k] the relative change of the sum from k - 1 to k nodes.
+two, see ``join_changes``; change[k] the relative change of the sum from k - 1 to k nodes.
 """
 
 import math
@@ -12,15 +12,16 @@ import numpy as np
 
 from mvnorth._compile import FAST, scalar
 
-MOST = 56  # nodes of a variable, at most
+MOST = 72  # nodes of a variable, at most
 MOST_BETWEEN = 24  # of them between two limits, unless they are those of a large rule
-LARGE, LARGE_SIZES = 4, 6  # nodes of a large rule are a multiple; rules in a row, at most
-FIRST_LARGE, LAST_LARGE = 8, 36  # nodes of the variable that matters most, in terms of small rules
+LARGE, LARGE_SIZES = 4, 7  # nodes of a large rule are a multiple; rules in a row, at most
+FIRST_LARGE, LAST_LARGE = 8, 47  # nodes of the variable that matters most, in terms of small rules
 LARGE_COORDINATES = 6  # at most, for large rules
 RULES = 12  # nodes of a variable with one limit, at most
 CHUNK = 8  # numbers of a rule that are evaluated at a time
 DEGREE = 11  # of the polynomials in the table
-TENSOR = 8  # coordinates for which there are products of rules
+TENSOR = 10  # coordinates up to which there are products of rules
+ONE_CALL = 8  # of them, up to which one compiled function does all of it
 TENSOR_ONLY = 5  # coordinates up to which there are no sparse grids
 SPARSE_LEVELS = 4
 SPARSE_LANES = 16384  # points of a sparse grid, at most
@@ -34,6 +35,7 @@ DISTANT = 6.0  # limits: from here on a variable has the nodes of both of them
 _EXTRA_NODES = 1.25  # for phi between two limits, a unit of width
 _SAFETY, _FIRST_SAFETY = 4.0, 10.0  # of claimed errors, the latter with three nodes
 _SPARSE_SAFETY = 2.0  # of sparse grids, in addition
+_FEW = 4.0  # variables of a product whose errors need no allowance
 _HISTORY = 0.1  # share of earlier changes that counts as evidence
 _FASTEST, _SLOWEST = 0.03, 0.97  # range of the ratio of successive changes
 STEEP = 8.0  # steepness beyond which nodes may miss a step
@@ -113,6 +115,18 @@ def set_counts(counts, n, fewer, lower, upper, d):
 
 
 @scalar()
+def join_changes(known, change, n):
+    """Return an entry of ``alone`` from the relative change with n = 1, then with n = 3 nodes.
+
+    The latter may be small by accident: it is about the square of the former, and counts as no
+    less.
+    """
+    if n == 1:
+        return change * change
+    return max(known, change, LEAST_CHANGE)
+
+
+@scalar()
 def set_fewer(fewer, alone, d):
     """Let variables that matter less have fewer nodes: one for each power of ten in ``alone``."""
     largest = 0.0
@@ -148,13 +162,16 @@ def claim(change, n):
 
 @scalar()
 def claimed_error(change, n, counts, alone, d):
-    """Return ``claim`` and what variables that still have two nodes may add."""
+    """Return ``claim`` and what variables that still have two nodes may add.
+
+    The more variables, the more of them are less accurate than the changes tell.
+    """
     error = claim(change, n)
     if n > 2:
         for i in range(d - 1):
             if counts[1, i] == 2:
                 error += _SAFETY * alone[i]
-    return error
+    return error * max(1.0, (d - 1) / _FEW)
 
 
 @scalar()

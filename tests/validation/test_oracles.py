@@ -9,7 +9,7 @@ from scipy import special
 from support import naive
 
 import mvnorth
-from validation.oracles import exact, r_mvtnorm, scipy_mvn
+from validation.oracles import common_factors, exact, r_mvtnorm, scipy_mvn
 from validation.oracles.one_dimension import (
     log_interval,
     markov_logprob,
@@ -201,6 +201,23 @@ def test_two_factor_reduces_to_one_factor_and_ignores_rotation():
     found, error = two_factor_logprob(lower, upper, c, rotated)
     assert abs(found - truth) < error + 1e-14
     assert error < 1e-11
+
+
+@pytest.mark.parametrize("shift", [0.0, -3.0, -12.0])
+def test_several_factors_agree_with_two(shift):
+    rng = np.random.default_rng(5)
+    d = 7
+    c = rng.uniform(0.1, 0.7, d)
+    V, _ = common_factors.random_factors(rng, c, 2)
+    upper = rng.normal(shift, 0.5, d)
+    lower = np.where(np.arange(d) < 3, -INF, upper - rng.uniform(0.3, 3.0, d))
+    for low in (lower, np.full(d, -INF)):
+        truth, error = two_factor_logprob(low, upper, c, V)
+        found = common_factors.log_prob(upper, c, V, lower=low)
+        assert abs(found - truth) < error + 1e-13 * abs(truth) + 1e-12
+    rotated = V @ np.linalg.qr(rng.normal(size=(4, 4)))[0][:2]  # four factors that are two
+    found = common_factors.log_prob(upper, c, rotated, 0.6, negligible=16.0)
+    assert found == pytest.approx(truth, abs=1e-6)
 
 
 @pytest.mark.parametrize("d", [2, 10, 60])

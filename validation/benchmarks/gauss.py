@@ -1,15 +1,15 @@
-"""Four to nine coordinates: time to a true error beside scipy, R's mvtnorm and the lattice.
+"""Four to ten coordinates: time to a true error beside scipy, R's mvtnorm and the lattice.
 
     python -m validation.benchmarks.gauss [--full] [--json FILE]
 
-About ten minutes; calls may take half a second, or 30 with ``--full``.  One thread, whole calls
+About fifteen minutes; calls may take half a second, or 30 with ``--full``.  One thread, whole calls
 from the limits and the covariance matrix to the result.
 
-Problems are random correlation matrices with three common factors, five for each d: a coordinate's
-own share of its variance is between 0.1 and 0.7, its loadings point in a random direction.  Limits
-are N(0.8, 1/4), or lower for tails.  The answer is an integral over the factors by the trapezoidal
-rule, which shares nothing with mvnorth and is right to about 1e-13; mvnorth is not told of the
-factors, and looks for them from ten coordinates on only.
+Problems are random correlation matrices with three common factors, from ten coordinates on four,
+five for each d: a coordinate's own share of its variance is between 0.1 and 0.7, its loadings point
+in a random direction.  Limits are N(0.8, 1/4), or lower for tails.  The answer is an integral over
+the factors by the trapezoidal rule, which shares nothing with mvnorth and is right to about 1e-12.
+mvnorth is not told of the factors; it looks for two or three of them, and from ten coordinates on.
 
 mvnorth is asked for smaller and smaller ``rtol`` in steps of the root of ten, the others for twice
 as many points, until the root-mean-square true relative error over the problems is at most the
@@ -63,13 +63,16 @@ from validation.oracles.one_dimension import FloatArray
 T = TypeVar("T")
 
 TARGETS = (1e-4, 1e-6, 1e-10)
-DIMENSIONS = (4, 5, 6, 8, 9)
+DIMENSIONS = (4, 5, 6, 8, 10)
 MIWA_LARGEST = 6  # coordinates; its time grows like a factorial
 PROBLEMS = 5  # for each d
-TAIL = -90.0  # log P
+TAIL, TAIL_DIMENSION = -90.0, 20  # log P
+FACTORS, MORE_FACTORS, MORE = 3, 4, 10  # of a covariance; coordinates from which there are more
+STEPS_OF_TRUTH = {FACTORS: 0.125, MORE_FACTORS: 0.4}
 ROWS, JUDGED = 10_000, 100  # of a batch
 PEER_ROWS = 1000  # of them for the peer, whose time is proportional to them
 BATCH_TARGETS = (1e-3, 1e-4)
+BATCH_STEP, BATCH_NEGLIGIBLE = 0.7, 14.0  # of its answers, which are right to 1e-7
 STEPS = tuple(range(2, 23))  # rtol = 10**(-step / 2)
 
 
@@ -86,12 +89,17 @@ def problems(d: int, log_prob: float | None = None) -> list[Problem]:
     rng, made = np.random.default_rng(d), []
     for _ in range(PROBLEMS):
         c = rng.uniform(0.1, 0.7, d)
-        V, cov = random_factors(rng, c, 3)
+        k = _factors(d)
+        V, cov = random_factors(rng, c, k)
         b = rng.normal(0.8, 0.5, d)
         if log_prob is not None:
             b = b + brentq(partial(_excess, b, cov, log_prob), -40.0, 8.0, xtol=0.01)
-        made.append(Problem(b, cov, log_prob_of(b, c, V)))
+        made.append(Problem(b, cov, log_prob_of(b, c, V, STEPS_OF_TRUTH[k])))
     return made
+
+
+def _factors(d: int) -> int:
+    return FACTORS if d < MORE else MORE_FACTORS
 
 
 def _excess(b: FloatArray, cov: FloatArray, log_prob: float, level: float) -> float:
@@ -175,10 +183,10 @@ def ratio(own: Reached, other: Reached | None) -> str:
 
 
 def true_errors(found: Sequence[Program], limit: float) -> list[dict[str, Any]]:
-    """Time to the targets, for d = 4 to 9 and in the tail."""
+    """Time to the targets, for d = 4 to 10 and in the tail."""
     results: list[dict[str, Any]] = []
     times, ratios = [], []
-    for d, log_prob in [*((d, None) for d in DIMENSIONS), (9, TAIL)]:
+    for d, log_prob in [*((d, None) for d in DIMENSIONS), (TAIL_DIMENSION, TAIL)]:
         judged = problems(d, log_prob)
         name = f"d = {d}" + ("" if log_prob is None else f", log P = {log_prob:g}")
         condition = max(np.linalg.cond(p.cov) for p in judged)
@@ -213,7 +221,7 @@ def scipy_defaults(mvnorth_program: Program, limit: float) -> list[dict[str, Any
     results: list[dict[str, Any]] = []
     rows = []
     call: Callable[..., Timed] = in_logs(partial(call_scipy, limit=limit))
-    for d in range(3, 10):
+    for d in range(3, 11):
         progress(f"scipy as it comes, d = {d} ...")
         judged = problems(d)
         times = np.empty((3, PROBLEMS))
@@ -236,9 +244,13 @@ def batch(d: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return means (ROWS, d), factors L (ROWS, d, d), and log P of the first rows (JUDGED,)."""
     rng = np.random.default_rng(d)
     m, c = rng.normal(0.5, 1.0, (ROWS, d)), rng.uniform(0.1, 0.7, (ROWS, d))
-    drawn = [random_factors(rng, row, 3) for row in c]
+    drawn = [random_factors(rng, row, _factors(d)) for row in c]
     L = np.linalg.cholesky(np.stack([cov for _, cov in drawn]))
-    return m, L, np.array([log_prob_of(m[k], c[k], drawn[k][0], 0.25) for k in range(JUDGED)])
+    judged = [
+        log_prob_of(m[k], c[k], drawn[k][0], BATCH_STEP, negligible=BATCH_NEGLIGIBLE)
+        for k in range(JUDGED)
+    ]
+    return m, L, np.array(judged)
 
 
 def rate(call: Callable[..., object], m: FloatArray, L: FloatArray, seconds: float) -> float:
@@ -252,7 +264,7 @@ def batches(seconds: float) -> list[dict[str, Any]]:
     """Rows a second in batches at a true error, the value and with its gradient."""
     results: list[dict[str, Any]] = []
     table = []
-    for d in (5, 9):
+    for d in (5, 10):
         progress(f"batches, d = {d} ...")
         m, L, truth = batch(d)
         tried = []
