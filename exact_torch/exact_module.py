@@ -118,7 +118,7 @@ class ExactLoss(nn.Module):
         *,
         sigma: tuple[float, float] = (10.0, _ROBUST_FLOOR),
         margin: float | None = _ROBUST_MARGIN,
-        normalize: str = "std",
+        normalize: bool | str = "std",
         **options: Any,
     ) -> "ExactLoss":
         """Return the bounded form, which wrong labels and outliers cannot dominate.
