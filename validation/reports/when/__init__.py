@@ -20,13 +20,14 @@ from validation.running import Task
 
 
 class Cell(NamedTuple):
-    """Data sets that are run with a model under some conditions, with so many trials and steps."""
+    """Data sets that are run with a model under some conditions, and how much is done."""
 
     model: str
     sets: tuple[str, ...]
     conditions: tuple[str, ...]
     trials: int
     steps: int
+    splits: int = SPLITS
 
 
 _SHORT = ("clean", "symmetric 30 %")
@@ -34,8 +35,8 @@ _MLP = ("clean", "symmetric 20 %", "symmetric 40 %", "one-sided 40 %", "outliers
 _THREE = ("uci/breast-cancer-wisc-diag", "uci/pima", "uci/vertebral-column-3clases")
 SCALES: dict[str, tuple[Cell, ...]] = {
     "small": (
-        Cell("linear", ("digits",), _SHORT, 2, 20),
-        Cell("CNN", ("digits",), ("symmetric 30 %",), 1, 10),
+        Cell("linear", ("digits",), _SHORT, 2, 20, splits=2),
+        Cell("CNN", ("digits",), ("symmetric 30 %",), 1, 10, splits=2),
     ),
     "quick": (Cell("linear", _THREE, ("clean", "one-sided 40 %"), 16, 100),),
     "full": (
@@ -43,8 +44,8 @@ SCALES: dict[str, tuple[Cell, ...]] = {
         Cell("MLP", TABLES, _MLP, 16, 200),
         Cell("linear", tuple(IMAGES), _SHORT, 16, 200),
         Cell("MLP", tuple(IMAGES), _SHORT, 16, 200),
-        Cell("CNN", ("digits",), _SHORT, 16, 100),
-        Cell("CNN", ("mnist", "cifar10"), _SHORT, 4, 100),
+        Cell("CNN", ("digits",), _SHORT, 4, 100),
+        Cell("CNN", ("mnist", "cifar10"), _SHORT, 4, 100, splits=2),
     ),
 }
 
@@ -61,7 +62,7 @@ def tasks(scale: str) -> list[Task]:
                     "conditions": list(cell.conditions),
                     "trials": cell.trials,
                     "steps": cell.steps,
-                    "splits": 2 if scale == "small" else SPLITS,
+                    "splits": cell.splits,
                 }
                 found.append(Task(f"{cell.model}, {name}", search_all, arguments))
     return found

@@ -73,7 +73,8 @@ def _only(found: Accuracies, tables: bool) -> Accuracies:
 def _protocol(cells: Sequence[Any]) -> str:
     first = cells[0]
     fewer = [
-        f"{cell.model} on {', '.join(cell.sets)} has {cell.trials} trials"
+        f"{cell.model} on {', '.join(cell.sets)} has {cell.trials} trials, {cell.splits} splits "
+        f"and {cell.steps} steps"
         for cell in cells
         if cell.trials < 16
     ]
