@@ -97,9 +97,12 @@ def test_a_loss_that_was_not_checked_is_flagged():
 
 
 def test_differences_are_corrected_for_their_number():
-    sets = {f"set{k}": {"CE": 80.0, "a": 80.0 + 1 + k, "b": 80.0 - (-1) ** k * k} for k in range(6)}
-    found = {"linear": {"clean": sets}}
-    ((first, second),) = [comparisons.compare(found, [("a", "CE"), ("b", "CE")])]
+    one = {f"set{k}": {"CE": 80.0, "a": 80.0 + 1 + k, "b": 79.0} for k in range(6)}
+    other = {f"set{k}": {"CE": 80.0, "a": 80.0 - (-1) ** k * k, "b": 79.0} for k in range(6)}
+    found = {"linear": {"clean": one}, "MLP": {"clean": other}}
+    first, second, *third = comparisons.compare(found, [("a", "CE"), ("b", "CE")])
+    assert [each.model for each in (first, second)] == ["linear", "MLP"]
+    assert [each.verdict for each in third] == ["", ""]
     assert first.p == pytest.approx(2 / 2**6)  # all of one sign: the smallest p of six pairs
     assert first.adjusted == pytest.approx(2 * first.p)
     assert first.verdict == ""
@@ -107,6 +110,7 @@ def test_differences_are_corrected_for_their_number():
     # Student's t with 5 degrees of freedom: 2.5706
     assert first.high - first.mean == pytest.approx(2.5706 * math.sqrt(3.5 / 6), rel=1e-4)
     assert second.adjusted == second.p > 0.05
+    assert third[0].adjusted == pytest.approx(2 * third[0].p)
 
 
 def test_label_noise_has_the_rate_it_says():

@@ -28,8 +28,8 @@ class Comparison(NamedTuple):
     wins, losses : int
         Data sets with a difference above and below 0.
     p, adjusted : float
-        Wilcoxon's signed-rank test, two-sided, and after Holm's correction over the family that it
-        was compared in.
+        Wilcoxon's signed-rank test, two-sided, and after Holm's correction over all models and
+        conditions in which these two losses are compared.
     """
 
     model: str
@@ -53,16 +53,16 @@ class Comparison(NamedTuple):
 
 
 def compare(found: Accuracies, pairs: Sequence[tuple[str, str]]) -> list[Comparison]:
-    """Compare pairs of losses in all conditions, each model's comparisons being one family.
+    """Compare pairs of losses; the comparisons of a pair, all models and conditions, are a family.
 
     Conditions with fewer than two data sets are left out: nothing can be said over sets there.
     """
     compared = []
-    for model, conditions in found.items():
+    for loss, other in pairs:
         family = [
             _compared(model, condition, loss, other, sets)
+            for model, conditions in found.items()
             for condition, sets in conditions.items()
-            for loss, other in pairs
             if len(sets) > 1
         ]
         adjusted = holm([each.p for each in family])

@@ -83,8 +83,8 @@ def _protocol(cells: Sequence[Any]) -> str:
         "learning rates from 0.001 to 0.3 and weight decays from 1e-5 to 0.1, drawn once. The "
         "trial that is best on the validation part, whose labels and inputs have the faults of the "
         "training part, is tested on clean data. Numbers are means over splits. Tests are "
-        "Wilcoxon's over data sets, and p is adjusted by Holm's method over all rows of a table "
-        "that have the same model. AdamW, batches of 32, "
+        "Wilcoxon's over data sets, and p is adjusted by Holm's method over all models and "
+        "conditions in which the same two losses are compared. AdamW, batches of 32, "
         f"{first.steps} steps, a rate that falls as a cosine. The MLP has 32 hidden units. Losses "
         "have their default options: GCE has q = 0.7, `robust` is `ExactLoss.robust`, `nll` is "
         '`exact_loss` as it is; "1 - softmax" and "CE normalised" are `robust` with Gumbel noise, '
