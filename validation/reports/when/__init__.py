@@ -31,7 +31,7 @@ class Cell(NamedTuple):
 
 
 _SHORT = ("clean", "symmetric 30 %")
-_MLP = ("clean", "symmetric 40 %", "one-sided 40 %", "outliers")
+_MLP = ("clean", "symmetric 40 %", "one-sided 40 %", "outliers", "imbalance")
 _THREE = ("uci/breast-cancer-wisc-diag", "uci/pima", "uci/vertebral-column-3clases")
 SCALES: dict[str, tuple[Cell, ...]] = {
     "small": (
@@ -41,10 +41,12 @@ SCALES: dict[str, tuple[Cell, ...]] = {
     "quick": (Cell("linear", _THREE, ("clean", "one-sided 40 %"), 16, 100),),
     "full": (
         Cell("linear", TABLES, CONDITIONS, 16, 200),
-        Cell("MLP", TABLES[::2], _MLP, 16, 200),
-        Cell("CNN", ("digits",), _SHORT, 4, 100),
+        Cell("MLP", TABLES, _MLP, 16, 200),
         Cell("linear", tuple(IMAGES), _SHORT, 16, 200),
-        Cell("CNN", ("mnist", "cifar10"), _SHORT, 4, 100, splits=2),
+        Cell("CNN", ("digits",), _SHORT, 16, 100),
+        Cell("CNN", ("mnist",), _SHORT, 4, 100),
+        Cell("CNN", ("cifar10",), _SHORT, 4, 100, splits=2),
+        Cell("MLP", tuple(IMAGES), _SHORT, 16, 200),
     ),
 }
 
