@@ -80,6 +80,22 @@ def test_what_is_said_follows_the_results():
     assert flagged(section) == []
 
 
+def test_conclusions_of_the_docs_are_flagged_if_they_stop_being_true():
+    results = made(0.0, sets=24)
+    assert len(flagged(when.section(results, "full"))) == 1  # no loss differs with outliers
+    for name in problems.TABLES:
+        outliers = results[f"linear, {name}"]["outliers"]
+        for loss in ("robust", "1 - softmax", "GCE"):
+            outliers[loss]["test"] = [0.85]
+        outliers["nll"]["test"] = [0.78]
+    assert flagged(when.section(results, "full")) == []
+    for name in problems.TABLES:
+        results[f"linear, {name}"]["clean"]["hinge"]["test"] = [0.83]
+    (claim,) = flagged(when.section(results, "full"))
+    assert "On clean data" in claim.claim
+    assert "hinge" in claim.found
+
+
 @pytest.mark.parametrize(("value", "claims"), [(math.nan, 2), (0.2, 1)])
 def test_results_that_cannot_be_are_flagged(value, claims):
     results = made(0.0)

@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 STORED = json.loads((ROOT / "validation" / "results" / "when.json").read_text())
-PAGE = (ROOT / "docs" / "when_to_use_exact.md").read_text().replace("−", "-")
+PAGE = (ROOT / "docs" / "when_to_use_exact.md").read_text().replace("\N{MINUS SIGN}", "-")
 COMPARED = [
     dict(zip(STORED["comparisons_header"], row, strict=True)) for row in STORED["comparisons"]
 ]
@@ -20,6 +20,10 @@ def cell(compared):
     """A difference, bold if it is one after correction."""
     text = f"{compared['mean']:+.1f}"
     return f"**{text}**" if compared["adjusted"] < 0.05 else text
+
+
+def interval(compared):
+    return f"{compared['mean']:+.1f} ({compared['low']:+.1f} to {compared['high']:+.1f})"
 
 
 def rows_of_losses():
@@ -38,9 +42,8 @@ def rows_of_robust():
     for each in COMPARED:
         if each["loss"] == "robust" and each["other"] == "CE":
             yield (
-                f"| {each['condition']} | {each['model']} | {each['mean']:+.1f} ({each['low']:+.1f} "
-                f"to {each['high']:+.1f}) | {each['wins']}:{each['losses']} | {each['p']:.2g} | "
-                f"{each['adjusted']:.2g} |"
+                f"| {each['condition']} | {each['model']} | {interval(each)} | "
+                f"{each['wins']}:{each['losses']} | {each['p']:.2g} | {each['adjusted']:.2g} |"
             )
 
 
@@ -48,8 +51,8 @@ def rows_of_rivals():
     for each in COMPARED:
         if each["other"] != "CE" and each["condition"] in HARD:
             yield (
-                f"| {each['condition']} | {each['model']} | {each['other']} | {each['mean']:+.1f} "
-                f"({each['low']:+.1f} to {each['high']:+.1f}) | {each['adjusted']:.2g} |"
+                f"| {each['condition']} | {each['model']} | {each['other']} | {interval(each)} | "
+                f"{each['adjusted']:.2g} |"
             )
 
 
@@ -61,7 +64,9 @@ def rows_of_images():
 
 
 @pytest.mark.parametrize(
-    "rows", [rows_of_losses, rows_of_robust, rows_of_rivals, rows_of_images], ids=lambda f: f.__name__
+    "rows",
+    [rows_of_losses, rows_of_robust, rows_of_rivals, rows_of_images],
+    ids=lambda f: f.__name__,
 )
 def test_every_row_is_in_the_page(rows):
     listed = list(rows())

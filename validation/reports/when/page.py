@@ -17,6 +17,7 @@ from validation.reports.when.problems import DEVELOPMENT, IMAGES, RATES
 
 NAMES = ("CE", "CE normalised", "hinge", "GCE", "1 - softmax", "nll", "robust", "CE then robust")
 _OTHERS = tuple(name for name in NAMES if name not in ("CE", "robust"))
+_ENOUGH = 20  # data sets, to draw conclusions from
 _BEHIND = 10.0  # points behind cross-entropy, on clean data in the mean: that a loss trains at all
 
 
@@ -37,7 +38,7 @@ def section(results: Results, cells: Sequence[Any]) -> Section:
         ]
     if images := _only(found, tables=False):
         parts.append(_image_table(results, images))
-    parts += [*_checks(results, found), *_missing(cells)]
+    parts += [*_checks(results, found), *_conclusions(tables, against_ce), *_missing(cells)]
     return Section("When should I use EXACT?", parts)
 
 
@@ -261,6 +262,35 @@ def _checks(results: Results, found: Accuracies) -> list[Check]:
                 )
             )
     return checks
+
+
+def _conclusions(tables: Accuracies, compared: Sequence[Comparison]) -> list[Check]:
+    """What the documentation says of linear models, where there are enough sets to say it."""
+    own = {(each.loss, each.condition): each for each in compared if each.model == "linear"}
+    sets = tables.get("linear", {})
+    if min((len(sets.get(each, ())) for each in ("clean", "outliers")), default=0) < _ENOUGH:
+        return []
+    bounded = ("robust", "1 - softmax", "GCE")
+    verdicts = {name: own[name, "outliers"].verdict for name in (*bounded, "nll")}
+    better = [name for name in NAMES[1:] if own[name, "clean"].verdict == "better"]
+    return [
+        Check(
+            "With outliers in the inputs bounded losses (`robust`, 1 - softmax, GCE) are better "
+            "than cross-entropy for linear models, and `nll` is worse.",
+            all(verdicts[name] == "better" for name in bounded) and verdicts["nll"] == "worse",
+            ", ".join(
+                f"{name}: {own[name, 'outliers'].mean:+.1f} points, "
+                f"p = {own[name, 'outliers'].adjusted:.2g}"
+                for name in verdicts
+            )
+            + ".",
+        ),
+        Check(
+            "On clean data no loss is better than cross-entropy for linear models.",
+            not better,
+            f"Better: {', '.join(better) or 'none'}.",
+        ),
+    ]
 
 
 def _missing(cells: Sequence[Any]) -> list[Part]:
