@@ -18,8 +18,8 @@ from mvnorth._interface import whole_number
 __all__ = ["ExactLoss"]
 
 # Chosen for linear models on eight UCI sets with mislabelled classes and with outliers, among some
-# twenty combinations: the DEVELOPMENT sets of validation/reports/when/problems.py, which that report
-# leaves out.
+# twenty combinations: the DEVELOPMENT sets of validation/reports/when/problems.py, which are not
+# part of that report.
 _ROBUST_FLOOR, _ROBUST_MARGIN = 0.03, 0.5
 
 
