@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from validation import data_sets
 from validation.page import Section
 from validation.reports import Results
 from validation.reports.when import agreement, page, training
 from validation.reports.when.losses import LOSSES
-from validation.reports.when.problems import CONDITIONS, IMAGES, SPLITS, TABLES, problem
+from validation.reports.when.problems import CONDITIONS, IMAGES, SPLITS, TABLES, is_there, problem
 from validation.running import Task
 
 
@@ -54,7 +53,7 @@ def tasks(scale: str) -> list[Task]:
     found = [Task("stacked and alone", agreement.distances, {"steps": 20})]
     for cell in SCALES[scale]:
         for name in cell.sets:
-            if data_sets.there(name):
+            if is_there(name):
                 arguments = {
                     "data": name,
                     "model": cell.model,

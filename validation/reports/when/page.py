@@ -13,7 +13,7 @@ from validation.page.content import Part
 from validation.page.figures import axes
 from validation.reports import Results
 from validation.reports.when.comparisons import Accuracies, Comparison, compare
-from validation.reports.when.problems import DEVELOPMENT, IMAGES, RATES
+from validation.reports.when.problems import DEVELOPMENT, IMAGES, RATES, is_there
 
 NAMES = ("CE", "CE normalised", "hinge", "GCE", "1 - softmax", "nll", "robust", "CE then robust")
 _OTHERS = tuple(name for name in NAMES if name not in ("CE", "robust"))
@@ -295,5 +295,5 @@ def _conclusions(tables: Accuracies, compared: Sequence[Comparison]) -> list[Che
 
 
 def _missing(cells: Sequence[Any]) -> list[Part]:
-    absent = sorted({name for cell in cells for name in cell.sets if not data_sets.there(name)})
+    absent = sorted({name for cell in cells for name in cell.sets if not is_there(name)})
     return [data_sets.missing(f"Losses on {name}", name) for name in absent]

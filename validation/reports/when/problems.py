@@ -15,6 +15,7 @@ from torch import Tensor
 
 from exact_torch import data
 from exact_torch.data.dataset import moments, stratified
+from validation import data_sets
 
 SPLITS = 4
 _VALIDATION = 0.25  # of what is not tested
@@ -126,8 +127,7 @@ def _divisions(name: str, splits: int) -> tuple[int, list[tuple[Part, Part]]]:
             for k in range(splits)
         ]
         return len(sets[0].classes), [(_part(each.train), _part(each.test)) for each in sets]
-    options: dict[str, Any] = {"batches": [1]} if name == "cifar10" else {}
-    loaded = data.load(name, validation=0.0, download=False, **options)
+    loaded = data.load(name, validation=0.0, download=False, **_options(name))
     everything = _part(loaded.train)
     if name == "digits":
         test = _part(loaded.test)
@@ -147,6 +147,16 @@ def _divisions(name: str, splits: int) -> tuple[int, list[tuple[Part, Part]]]:
             )
         )
     return len(loaded.classes), divisions
+
+
+def _options(name: str) -> dict[str, Any]:
+    """Of CIFAR-10 one file is enough."""
+    return {"batches": (1,)} if name == "cifar10" else {}
+
+
+def is_there(name: str) -> bool:
+    """Whether the files of a data set are on this machine."""
+    return data_sets.there(name, **_options(name))
 
 
 def _part(split: data.Split) -> Part:
