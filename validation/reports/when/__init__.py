@@ -42,7 +42,7 @@ SCALES: dict[str, tuple[Cell, ...]] = {
         Cell("linear", TABLES, CONDITIONS, 16, 200),
         Cell("MLP", TABLES, _MLP, 16, 200),
         Cell("linear", tuple(IMAGES), _SHORT, 16, 200),
-        Cell("CNN", ("digits",), _SHORT, 4, 100),
+        Cell("CNN", ("digits",), _SHORT, 16, 100),
         Cell("CNN", ("mnist", "cifar10"), _SHORT, 4, 100, splits=2),
     ),
 }
