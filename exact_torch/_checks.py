@@ -43,8 +43,8 @@ def labels_of_shape(
     _is_tensor("labels", labels)
     if labels.shape != shape:
         raise ValueError(
-            f"labels must be {tuple(shape)}, class numbers, or {tuple(scores.shape)}, class "
-            f"probabilities, got {tuple(labels.shape)}"
+            f"labels must be {tuple(shape)}, class numbers, or {tuple(scores.shape)} of floats, "
+            f"class probabilities, got {tuple(labels.shape)} of {labels.dtype}"
         )
     _class_numbers(labels, scores, classes, ignore_index)
 
@@ -203,7 +203,11 @@ def class_weights(weight: Tensor | None, scores: Tensor) -> None:
     """Raise unless there is one weight >= 0 a class, or none; scores are (N, C)."""
     if weight is None:
         return
-    _is_tensor("weight", weight)
+    if not isinstance(weight, Tensor):
+        raise TypeError(
+            f"weight must be a torch.Tensor, one number a class, got {weight!r}; sigma is given by "
+            "name"
+        )
     if weight.shape != scores.shape[1:]:
         raise ValueError(
             f"weight must be ({scores.shape[1]},), one a class, got {tuple(weight.shape)}"

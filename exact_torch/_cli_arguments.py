@@ -86,7 +86,9 @@ def parser() -> argparse.ArgumentParser:
     export.add_argument("trained", metavar="RUN", help="the folder of a finished run")
     export.add_argument("file", help="what to write")
     export.add_argument(
-        "--format", choices=("torch.export", "torchscript", "onnx"), default="torch.export"
+        "--format",
+        choices=("torch.export", "torchscript", "onnx"),
+        help="onnx if the file's name ends in .onnx, else torch.export",
     )
 
     recipes = commands.add_parser("recipes", help="list recipes, or the runs of one")

@@ -17,8 +17,10 @@ from mvnorth._interface import whole_number
 
 __all__ = ["ExactLoss"]
 
-# The floor was chosen on one artificial problem with mislabelled examples, not tuned on data sets.
-_ROBUST_FLOOR, _ROBUST_MARGIN = 0.1, 2.0
+# Chosen for linear models on eight UCI sets with mislabelled classes and with outliers, among some
+# twenty combinations: the DEVELOPMENT sets of validation/reports/when/problems.py, which are not
+# part of that report.
+_ROBUST_FLOOR, _ROBUST_MARGIN = 0.03, 0.5
 
 
 class ExactLoss(nn.Module):
@@ -118,7 +120,7 @@ class ExactLoss(nn.Module):
         *,
         sigma: tuple[float, float] = (10.0, _ROBUST_FLOOR),
         margin: float | None = _ROBUST_MARGIN,
-        normalize: str = "std",
+        normalize: bool | str = "std",
         **options: Any,
     ) -> "ExactLoss":
         """Return the bounded form, which wrong labels and outliers cannot dominate.
@@ -144,8 +146,10 @@ class ExactLoss(nn.Module):
         >>> for _ in range(2):
         ...     value = loss(torch.randn(8, 3, requires_grad=True), torch.arange(8) % 3)
         >>> loss.progress, round(loss.deviation(3), 4)
-        (0.5, 1.0)
+        (0.5, 0.5477)
         """
+        if not isinstance(sigma, tuple | list) or len(sigma) != 2:
+            raise TypeError(f"sigma must be two numbers, the first and the last, got {sigma!r}")
         return cls(
             sigma=SigmaSchedule(*sigma),
             margin=margin,
@@ -178,10 +182,11 @@ class ExactLoss(nn.Module):
         >>> loss.margin(0.0), loss.deviation(100)
         (5.0, 10.0)
         """
+        schedule = SigmaSchedule.named(data)
         if data != "tabular":
             options.setdefault("margin", MarginSchedule.named(data))
         return cls(
-            sigma=SigmaSchedule.named(data),
+            sigma=schedule,
             objective="error",
             normalize=True,
             total_steps=total_steps,

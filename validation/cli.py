@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     scale = parser.add_mutually_exclusive_group()
     scale.add_argument(
-        "--full", dest="scale", action="store_const", const="full", help="an hour or two"
+        "--full", dest="scale", action="store_const", const="full", help="two or three hours"
     )
     scale.add_argument(
         "--small", dest="scale", action="store_const", const="small", help="to test the reports"

@@ -57,8 +57,8 @@ def draw(metrics: Measured, path: Path, title: str) -> None:
     """Loss, accuracy and expected accuracy, sigma and learning rate against epochs."""
     figure, (left, middle, right) = _figure(3)
     epochs = [each["epoch"] for each in metrics]
-    drawn: dict[str, Any] = {"marker": _marker(epochs), "markersize": 4}
-    for part, style in (("train", "-"), ("validation", "--")):
+    drawn: dict[str, Any] = {"marker": _marker(epochs), "markersize": 5}
+    for part, style, fill in (("train", "-", "full"), ("validation", "--", "none")):
         for axis, name, color, label in (
             (left, "loss", "C0", part),
             (middle, "accuracy", "C0", part),
@@ -66,7 +66,7 @@ def draw(metrics: Measured, path: Path, title: str) -> None:
         ):
             series = _series(metrics, part, name)
             if series[0]:
-                axis.plot(*series, style, color=color, label=label, **drawn)
+                axis.plot(*series, style, color=color, label=label, fillstyle=fill, **drawn)
     rates = [each["lr"] for each in metrics]
     right.plot(epochs, rates, color="C2", label="learning rate", **drawn)
     sigma = _series(metrics, "train", "sigma")

@@ -131,7 +131,7 @@ class Trained:
         return Prediction(outputs, judgement.probabilities(outputs, sigma))
 
 
-def export(trained: Trained, path: str | Path, form: str = "torch.export") -> Path:
+def export(trained: Trained, path: str | Path, form: str | None = None) -> Path:
     """Write the network for programs without this package: raw inputs in, logits out.
 
     The part that predicts sigma is dropped.  Inputs are ``(B, *shape)`` in single precision, pixels
@@ -141,7 +141,8 @@ def export(trained: Trained, path: str | Path, form: str = "torch.export") -> Pa
     ----------
     trained : Trained
     path : path
-    form : {"torch.export", "torchscript", "onnx"}
+    form : {"torch.export", "torchscript", "onnx"}, optional
+        "onnx" if the path ends in ".onnx", else "torch.export".
 
     Returns
     -------
@@ -163,6 +164,8 @@ def export(trained: Trained, path: str | Path, form: str = "torch.export") -> Pa
     torch.Size([7, 10])
     """
     path = Path(path)
+    if form is None:
+        form = "onnx" if path.suffix == ".onnx" else "torch.export"
     network = models.export(trained.network)
     example = torch.zeros(2, *trained.shape)
     buffer = io.BytesIO()

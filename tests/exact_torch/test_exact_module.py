@@ -97,8 +97,10 @@ def test_presets():
     published.set_progress(1.0)
     assert published.deviation(10) == 1.0
     assert ExactLoss.published("tabular", margin=5.0).margin == 5.0
-    with pytest.raises(ValueError, match="name must be one of"):
+    with pytest.raises(ValueError, match="name must be one of 'tabular', 'mnist'"):
         ExactLoss.published("digits")
+    with pytest.raises(TypeError, match="sigma must be two numbers, the first and the last"):
+        ExactLoss.robust(sigma=(10.0,))
 
 
 def test_robust_trains_in_a_plain_loop():

@@ -85,6 +85,13 @@ def test_benjamini_hochberg_by_hand():
     assert (np.diag(adjusted) == 1).all()
 
 
+def test_holm_as_r_has_it():
+    found = statistics.holm([0.01, 0.5, 0.02, 0.003, 0.02, 0.9])
+    # p.adjust(c(0.01, 0.5, 0.02, 0.003, 0.02, 0.9), "holm")
+    np.testing.assert_allclose(found, [0.05, 1.0, 0.08, 0.018, 0.08, 1.0])
+    assert len(statistics.holm([])) == 0
+
+
 def test_groups_hold_no_pair_that_differs():
     p = np.ones((4, 4))
     p[0, 2] = p[2, 0] = p[0, 3] = p[3, 0] = 0.001

@@ -37,6 +37,7 @@ REPORTS = {
     "exact": Entry("EXACT", ("matplotlib", "mpmath", "torch")),
     "paper": Entry("The papers' tables and figures", _TRAINING),
     "criticism": Entry("Criticism of EXACT", _TRAINING),
+    "when": Entry("When should I use EXACT?", _TRAINING),
 }
 
 

@@ -129,6 +129,16 @@ def test_predict_rows_of_a_table(tmp_path, capsys):
     assert [line.split("\t")[1] for line in capsys.readouterr().out.splitlines()] == ["b", "a"]
 
 
+def test_the_name_of_the_file_says_its_format(runs, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    assert main(["export", str(runs / "ce"), str(tmp_path / "network.onnx")]) == 0
+    assert onnx.load(tmp_path / "network.onnx").graph.output[0].name
+    assert main(["export", str(runs / "ce"), str(tmp_path / "network.pt2")]) == 0
+    assert (
+        torch.export.load(tmp_path / "network.pt2").module()(torch.zeros(3, 1, 8, 8)).shape[0] == 3
+    )
+
+
 @pytest.mark.parametrize("form", ["torch.export", "torchscript", "onnx"])
 @pytest.mark.parametrize("run", ["predicted", "ce"])
 def test_export(form, run, runs, digits, tmp_path, capsys):

@@ -91,7 +91,7 @@ def test_differences_are_paired_by_seed(tmp_path):
     assert turned.mean == pytest.approx(-found.mean)
 
 
-def test_pictures_of_one_epoch_and_of_several_seeds(tmp_path):
+def test_pictures_of_one_epoch_and_of_several_seeds(tmp_path, monkeypatch):
     measured = {
         "epoch": 1,
         "train": {"accuracy": 0.5, "loss": 1.0, "expected_accuracy": 0.4, "sigma": 1.0},
@@ -99,6 +99,14 @@ def test_pictures_of_one_epoch_and_of_several_seeds(tmp_path):
         "lr": 0.1,
     }
     curves.draw([measured], tmp_path / "one.png", "one epoch")
+    # Points of training are full and those of validation are not: dashes cannot tell them apart.
+    drawn = []
+    monkeypatch.setattr(curves, "_save", lambda figure, path: drawn.append(figure))
+    curves.draw([measured | {"validation": measured["train"]}], tmp_path / "both.png", "")
+    lines = {line.get_label(): line for line in drawn[0].axes[0].lines}
+    fills = {name: line.get_fillstyle() for name, line in lines.items()}
+    assert fills == {"train": "full", "validation": "none"}
+    monkeypatch.undo()
     better = measured | {"train": {"accuracy": 0.7}}
     again = measured | {"epoch": 2}
     runs = {"a": [[measured], [better, again]], "b": [[measured]]}

@@ -1,0 +1,299 @@
+"""What is said of the losses: a table to act on, differences with tests, and checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from validation import data_sets
+from validation.page import Check, Picture, Section, Table, Text
+from validation.page.content import Part
+from validation.page.figures import axes
+from validation.reports import Results
+from validation.reports.when.comparisons import Accuracies, Comparison, compare
+from validation.reports.when.problems import DEVELOPMENT, IMAGES, RATES, is_there
+
+NAMES = ("CE", "CE normalised", "hinge", "GCE", "1 - softmax", "nll", "robust", "CE then robust")
+_OTHERS = tuple(name for name in NAMES if name not in ("CE", "robust"))
+_ENOUGH = 20  # data sets, to draw conclusions from
+_BEHIND = 10.0  # points behind cross-entropy, on clean data in the mean: that a loss trains at all
+
+
+def section(results: Results, cells: Sequence[Any]) -> Section:
+    """On the results of the tasks, of which some may be missing."""
+    found = accuracies(results)
+    tables = _only(found, tables=True)
+    against_ce = compare(tables, [(name, "CE") for name in NAMES if name != "CE"])
+    of_robust = compare(tables, [("robust", name) for name in _OTHERS])
+    parts: list[Part] = [Text(_protocol(cells))]
+    if against_ce:
+        parts += [
+            _what_to_use(against_ce),
+            _mean_table("Mean test accuracy over the UCI sets, %", tables),
+            _comparison_table("Losses less cross-entropy, points of accuracy", against_ce),
+            _comparison_table("`robust` less other losses, points of accuracy", of_robust),
+            *_pictures(against_ce),
+        ]
+    if images := _only(found, tables=False):
+        parts.append(_image_table(results, images))
+    parts += [*_checks(results, found), *_conclusions(tables, against_ce), *_missing(cells)]
+    return Section("When should I use EXACT?", parts)
+
+
+def accuracies(results: Results) -> dict[str, dict[str, dict[str, dict[str, float]]]]:
+    """Return mean test accuracies in percent, by model, condition, data set and loss."""
+    found: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
+    for task, conditions in results.items():
+        model, _, name = task.partition(", ")
+        if name:
+            for condition, losses in conditions.items():
+                found.setdefault(model, {}).setdefault(condition, {})[name] = {
+                    loss: 100.0 * float(np.mean(own["test"])) for loss, own in losses.items()
+                }
+    return found
+
+
+def _only(found: Accuracies, tables: bool) -> Accuracies:
+    """Return the results of tables, or those of images."""
+    kept = {
+        model: {
+            condition: {name: own for name, own in sets.items() if (name not in IMAGES) == tables}
+            for condition, sets in conditions.items()
+        }
+        for model, conditions in found.items()
+    }
+    return {
+        model: shown
+        for model, conditions in kept.items()
+        if (shown := {condition: sets for condition, sets in conditions.items() if sets})
+    }
+
+
+def _protocol(cells: Sequence[Any]) -> str:
+    first = cells[0]
+    fewer = [
+        f"{cell.model} on {', '.join(cell.sets)} has {cell.trials} trials, {cell.splits} splits "
+        f"and {cell.steps} steps"
+        for cell in cells
+        if cell.trials < 16
+    ]
+    return (
+        f"Every loss is tuned on every split of every data set by the same {first.trials} trials: "
+        "learning rates from 0.001 to 0.3 and weight decays from 1e-5 to 0.1, drawn once. The "
+        "trial that is best on the validation part, whose labels and inputs have the faults of the "
+        "training part, is tested on clean data. Numbers are means over splits. Tests are "
+        "Wilcoxon's over data sets, and p is adjusted by Holm's method over all models and "
+        "conditions in which the same two losses are compared. AdamW, batches of 32, "
+        f"{first.steps} steps, a rate that falls as a cosine. The MLP has 32 hidden units. Losses "
+        "have their default options: GCE has q = 0.7, `robust` is `ExactLoss.robust`, `nll` is "
+        '`exact_loss` as it is; "1 - softmax" and "CE normalised" are `robust` with Gumbel noise, '
+        'and the same with -log P and no margin; "CE then robust" changes the loss after half of '
+        "the steps. Symmetric noise replaces that share of all labels by other classes; one-sided "
+        "noise labels that share of the largest class as the second largest; outliers: a tenth of "
+        "the inputs is replaced by normal noise with ten times the deviation; imbalance: a fifth "
+        "is left of every class but the largest, and accuracy is the mean over classes; cubed "
+        "features leave the classes as separable as they were, but not by a linear model. "
+        f"{len(DEVELOPMENT)} other sets were used to choose the options of `robust`."
+        + (f" Reduced: {'; '.join(fewer)}." if fewer else "")
+    )
+
+
+def _what_to_use(compared: Sequence[Comparison]) -> Table:
+    rows = []
+    groups: dict[tuple[str, str], list[Comparison]] = {}
+    for each in compared:
+        groups.setdefault((each.model, each.condition), []).append(each)
+    for (model, condition), group in groups.items():
+        better = sorted((each for each in group if each.verdict == "better"), key=_minus_mean)
+        worse = [each for each in group if each.verdict == "worse"]
+        (robust,) = (each for each in group if each.loss == "robust")
+        rows.append(
+            [
+                condition,
+                model,
+                ", ".join(f"{each.loss} ({each.mean:+.1f})" for each in better) or "none",
+                ", ".join(f"{each.loss} ({each.mean:+.1f})" for each in worse) or "none",
+                f"{robust.mean:+.1f} ({robust.low:+.1f} to {robust.high:+.1f})",
+                robust.adjusted,
+            ]
+        )
+    return Table(
+        "What to use",
+        ["data", "model", "better than CE", "worse than CE", "`robust` less CE", "p, adjusted"],
+        rows,
+        "Better and worse: after correction, with the mean difference in points of test accuracy. "
+        "Where nothing is better, use cross-entropy.",
+    )
+
+
+def _minus_mean(each: Comparison) -> float:
+    return -each.mean
+
+
+def _mean_table(title: str, found: Accuracies) -> Table:
+    rows = [
+        [condition, model, len(sets)]
+        + [float(np.mean([own[name] for own in sets.values()])) for name in NAMES]
+        for model, conditions in found.items()
+        for condition, sets in conditions.items()
+    ]
+    return Table(title, ["data", "model", "sets", *NAMES], rows)
+
+
+def _comparison_table(title: str, compared: Sequence[Comparison]) -> Table:
+    rows = [
+        [
+            each.condition,
+            each.model,
+            each.loss,
+            each.other,
+            each.mean,
+            each.low,
+            each.high,
+            f"{each.wins}:{each.losses}",
+            each.p,
+            each.adjusted,
+            each.verdict,
+        ]
+        for each in compared
+    ]
+    header = ["data", "model", "loss", "less", "mean", "low", "high", "sets won:lost", "p"]
+    return Table(
+        title,
+        [*header, "p, adjusted", "verdict"],
+        rows,
+        "Low and high: 95 % interval of the mean over data sets.",
+    )
+
+
+def _pictures(compared: Sequence[Comparison]) -> list[Picture]:
+    """Difference to cross-entropy against the share of wrong labels, linear models."""
+    pictures = []
+    for kind in ("symmetric", "one-sided"):
+        own = {(each.loss, each.condition): each for each in compared if each.model == "linear"}
+        points = [(0, "clean"), *((rate, f"{kind} {rate} %") for rate in RATES)]
+        if not all(("robust", condition) in own for _, condition in points):
+            continue
+        title = f"Linear models, {kind} label noise"
+        figure, ax = axes(xlabel="wrong labels, %", ylabel="less cross-entropy, points")
+        rows = []
+        for name in NAMES[1:]:
+            line = [own[name, condition] for _, condition in points]
+            shares = [share for share, _ in points]
+            means = [each.mean for each in line]
+            bars = [
+                [each.mean - each.low for each in line],
+                [each.high - each.mean for each in line],
+            ]
+            shown = {"linewidth": 2.5} if name == "robust" else {"linewidth": 1.0}
+            if name in ("robust", "GCE", "nll"):
+                ax.errorbar(shares, means, yerr=bars, label=name, capsize=3, **shown)
+            else:
+                ax.plot(shares, means, label=name, **shown)
+            rows += [[name, share, each.mean] for share, each in zip(shares, line, strict=True)]
+        ax.axhline(0.0, color="black", linewidth=0.8)
+        ax.legend(fontsize=7)
+        table = Table(title, ["loss", "wrong labels, %", "difference"], rows)
+        caption = "Mean over data sets; bars are 95 % intervals, of three of the losses."
+        pictures.append(Picture(title, figure, table, caption))
+    return pictures
+
+
+def _image_table(results: Results, found: Accuracies) -> Table:
+    rows = []
+    for model, conditions in found.items():
+        for condition, sets in conditions.items():
+            for name, own in sets.items():
+                splits = results[f"{model}, {name}"][condition]
+                robust, ce = (100 * np.array(splits[each]["test"]) for each in ("robust", "CE"))
+                error = float((robust - ce).std(ddof=1) / np.sqrt(len(ce)))
+                rows.append(
+                    [name, condition, model]
+                    + [own[each] for each in NAMES]
+                    + [float((robust - ce).mean()), error]
+                )
+    return Table(
+        "Test accuracy on images, %",
+        ["set", "data", "model", *NAMES, "`robust` less CE", "standard error over splits"],
+        rows,
+        "Three data sets are too few for a test over sets.",
+    )
+
+
+def _checks(results: Results, found: Accuracies) -> list[Check]:
+    checks = []
+    if "stacked and alone" in results:
+        apart = results["stacked and alone"]
+        worst = max(apart, key=apart.__getitem__)
+        checks.append(
+            Check(
+                "Networks trained at once are those that torch's own layers, AdamW and loss "
+                "modules train: scores differ by less than 1e-8 of the largest, for all losses.",
+                set(apart) == set(NAMES) and all(each < 1e-8 for each in apart.values()),
+                f"At most {apart[worst]:.1e}, for {worst}.",
+            )
+        )
+    values = [
+        value
+        for conditions in found.values()
+        for sets in conditions.values()
+        for own in sets.values()
+        for value in own.values()
+    ]
+    checks.append(
+        Check(
+            "Every accuracy is a number from 0 to 100 %.",
+            bool(values) and all(0.0 <= value <= 100.0 for value in values),
+            f"{len(values)} of them.",
+        )
+    )
+    for model, conditions in found.items():
+        # Four trials of 100 steps, as convolutional networks have them, need not suit every loss.
+        if (clean := conditions.get("clean")) and model != "CNN":
+            means = {name: float(np.mean([own[name] for own in clean.values()])) for name in NAMES}
+            worst = min(means, key=means.__getitem__)
+            checks.append(
+                Check(
+                    f"All losses train ({model}): on clean data they are at most {_BEHIND:.0f} "
+                    "points behind cross-entropy in the mean over sets.",
+                    all(mean >= means["CE"] - _BEHIND for mean in means.values()),
+                    f"{worst} has {means[worst]:.1f} %, cross-entropy {means['CE']:.1f} %.",
+                )
+            )
+    return checks
+
+
+def _conclusions(tables: Accuracies, compared: Sequence[Comparison]) -> list[Check]:
+    """What the documentation says of linear models, where there are enough sets to say it."""
+    own = {(each.loss, each.condition): each for each in compared if each.model == "linear"}
+    sets = tables.get("linear", {})
+    if min((len(sets.get(each, ())) for each in ("clean", "outliers")), default=0) < _ENOUGH:
+        return []
+    bounded = ("robust", "1 - softmax", "GCE")
+    verdicts = {name: own[name, "outliers"].verdict for name in (*bounded, "nll")}
+    better = [name for name in NAMES[1:] if own[name, "clean"].verdict == "better"]
+    return [
+        Check(
+            "With outliers in the inputs bounded losses (`robust`, 1 - softmax, GCE) are better "
+            "than cross-entropy for linear models, and `nll` is worse.",
+            all(verdicts[name] == "better" for name in bounded) and verdicts["nll"] == "worse",
+            ", ".join(
+                f"{name}: {own[name, 'outliers'].mean:+.1f} points, "
+                f"p = {own[name, 'outliers'].adjusted:.2g}"
+                for name in verdicts
+            )
+            + ".",
+        ),
+        Check(
+            "On clean data no loss is better than cross-entropy for linear models.",
+            not better,
+            f"Better: {', '.join(better) or 'none'}.",
+        ),
+    ]
+
+
+def _missing(cells: Sequence[Any]) -> list[Part]:
+    absent = sorted({name for cell in cells for name in cell.sets if not is_there(name)})
+    return [data_sets.missing(f"Losses on {name}", name) for name in absent]
