@@ -22,17 +22,18 @@ tilted variables from four to fifty coordinates, and samples the rest in these v
 
 _PARAMETERS = f"""n : int, optional
         Number of integration points in all, rounded down to what the point set takes (by 11 % at
-        most). Without it points are added until the tolerance is met, up to 2**20.
+        most); with ``complement`` for each term that is sampled. Without it points are added until
+        the tolerance is met, up to 2**20.
     rtol, atol : float, optional
         Error asked for, relative to the probability or absolute; one of the two must be met.
         Default: a relative error of 1e-4, or none if ``n`` is given.
     {method_parameter(value_methods(), _AUTO)}
     df : float or array_like (...), optional
-        Degrees of freedom of Student's t, > 0, in place of the normal distribution; infinity is the
-        normal. Broadcasts with the batch. The mean shifts the distribution.
+        Degrees of freedom of Student's t, at least 0.001, in place of the normal distribution;
+        infinity is the normal. Broadcasts with the batch. The variables are mean + X / R, where X
+        is normal with mean zero and df R**2 is chi-squared with df degrees of freedom.
     delta : float or array_like (..., d), optional
-        Noncentrality: the variables are (X + delta) / R rather than X / R, where X is normal and
-        df R**2 is chi-squared with df degrees of freedom (Kshirsagar's noncentral t).
+        Noncentrality: the variables are mean + (X + delta) / R (Kshirsagar's noncentral t).
     complement : bool
         Compute one minus the probability instead: that of at least one limit being exceeded. Its
         relative accuracy is that asked for, however close to 1 the probability is.

@@ -107,15 +107,21 @@ def find_mode(df: np.ndarray, evaluate: Evaluate) -> np.ndarray:
 
 
 def integrate(
-    df: np.ndarray, state: np.ndarray, evaluate: Evaluate, goal: np.ndarray, concave: bool
+    df: np.ndarray,
+    state: np.ndarray,
+    evaluate: Evaluate,
+    goal: np.ndarray,
+    steep: np.ndarray,
+    concave: bool,
 ) -> Integral:
     """Integrate to relative errors of ``goal``, (B,), as far as that can be reached.
 
-    ``concave`` says that log P is concave in r.
+    ``steep`` (B,) is the largest noncentrality in deviations, ``concave`` says that log P is
+    concave in r.
     """
     size = df.size
     step, ends = np.empty(size), np.empty((2, size), dtype=np.int64)
-    count = kernels.set_steps(df, state, goal, step, ends)
+    count = kernels.set_steps(df, state, goal, steep, step, ends)
     row, place = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
     kernels.set_first_nodes(ends, row, place)
     stride = np.full(size, kernels.FINEST)
@@ -138,8 +144,8 @@ def integrate(
         )
         share, new = np.empty(row.size), np.empty((2, row.size + 6 * size), dtype=np.int64)
         added = kernels.assess(
-            df, state, goal, step, stride, ends, row, place, r, log_term, log_p, share, log_prob,
-            rel_error, *new,
+            df, state, goal, steep, step, stride, ends, row, place, r, log_term, log_p, share,
+            log_prob, rel_error, *new,
         )  # fmt: skip
         if added == 0:
             break

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from mvnorth._student import StudentProblems
 
 
+_LEAST = 1e-3  # degrees of freedom
+
+
 @dataclass(eq=False)  # a frozen one takes three times as long to make
 class Distribution:
     """Arguments that choose the distribution, as users give them.
@@ -91,7 +94,9 @@ class Distribution:
         if self.df is None:
             return np.array(np.inf)
         df = numbers("df", self.df)
-        if df.size and not df.min() > 0.0:  # NaN included
+        if df.size and not df.min() >= _LEAST:  # NaN included
+            if df.min() > 0.0:
+                raise ValueError(f"df must be at least {_LEAST:g}, got {df.min():g}")
             raise ValueError(f"df must be > 0 (infinity or None for the normal), got {df.min():g}")
         return df
 

@@ -177,7 +177,7 @@ class OrthantSample:
         Number of proposals, of that block.
     log_bound : float or ndarray (...)
         Upper bound on the logarithm of the probability of the limits; for a single block
-        ``acceptance * exp(log_bound)`` is an unbiased estimate of it.
+        ``acceptance * exp(log_bound)`` is an unbiased estimate of it. 0 for Student's t.
 
     Examples
     --------

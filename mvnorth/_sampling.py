@@ -40,7 +40,8 @@ def sample_orthant(
         drawn first, from a density that is known to 1e-5, then the normal given that: about a
         millisecond a draw, since every draw has limits of its own.
     max_proposals : int, optional
-        How many proposals may be spent on a row of a batch, and on each independent block in it.
+        How many proposals may be spent on a row of a batch, and on each independent block in it;
+        with ``df`` on each draw.
         Default: 2e9 / d, about a minute of one core.
     seed : int
         The same input and seed give the same bits, whatever the number of threads; fewer draws
@@ -138,7 +139,7 @@ def _sample(
     most = _arguments.points_count(max_proposals, "max_proposals")
     start = _arguments.whole_number("seed", seed, at_least=0)
     never = find_impossible(problems)
-    if never.any():
+    if never.any() and distribution.delta is None:  # which may move limits
         raise ValueError(
             "there is nothing to draw: the probability is zero"
             + (f" in row {int(np.argmax(never))} of the batch" if shape else "")

@@ -34,6 +34,7 @@ _FIXED = 1e-6  # the same if the number of points is given
 _COARSEST = 1e-3
 _TYPICAL = 24  # nodes
 _ROUNDING = 1e-15
+_LARGEST = 1e15  # degrees of freedom; with more the normal is accurate enough
 _CHUNK = 2**22  # numbers of covariances at a time: 32 MB
 _SCALED = ("lower", "upper", "mean")  # derivatives with a factor r
 
@@ -60,6 +61,14 @@ class StudentProblems:
         shift = None if self.shift is None else self.shift[rows]
         return StudentProblems(self.normal.take(rows), self.df[rows], shift, self.sign)
 
+    def steepness(self) -> np.ndarray:
+        """Return the largest noncentrality of each row in standard deviations, (B,)."""
+        if self.shift is None:
+            return np.zeros(self.df.size)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steep = np.abs(self.shift) / self.normal.covariance.deviations()
+        return np.max(np.where(self.shift == 0.0, 0.0, steep), axis=1, initial=0.0)
+
     def given(self, row: np.ndarray, r: np.ndarray) -> Problems:
         """Return the boxes of the normal given that R is ``r``, (N,) both."""
         normal = self.normal
@@ -82,7 +91,7 @@ def solve(
     "df" (B, 1) and "delta" (B, d).
     """
     limited = np.isfinite(problems.normal.lower) | np.isfinite(problems.normal.upper)
-    normal = np.isinf(problems.df) | ~limited.any(axis=1)
+    normal = (problems.df > _LARGEST) | ~limited.any(axis=1)
     if normal.all():
         return _solve_normal(problems, request, method, solver)
     if not normal.any() and problems.df.size * problems.normal.covariance.memory <= _CHUNK // 32:
@@ -128,6 +137,9 @@ def _solve_normal(
     size = problems.df.size
     given = problems.given(np.arange(size), np.ones(size)) if size else problems.normal
     estimate, labels = solver(given, replace(request, wrt=_normal_names(request.wrt)), method)
+    with np.errstate(invalid="ignore"):
+        change = (1.0 + estimate.log_prob**2) / problems.df  # from infinite degrees of freedom
+    estimate.rel_error[:] += np.where(np.isfinite(estimate.log_prob), 4.0 * change, 0.0)
     if not request.wrt:
         return estimate, labels
     derivatives = estimate.derivatives or Derivatives({}, {})
@@ -174,8 +186,8 @@ def find_integral(
 
     concave = solver is solve_normal
     if request.n is not None or problems.normal.d <= _FEW:
-        return integrate(df, state, within(_MARGIN), goal, concave), state
-    integral = integrate(df, state, within(_FIRST), goal, concave)
+        return integrate(df, state, within(_MARGIN), goal, problems.steepness(), concave), state
+    integral = integrate(df, state, within(_FIRST), goal, problems.steepness(), concave)
     _refine(integral, within(_MARGIN), relative, absolute)
     return integral, state
 

@@ -25,6 +25,7 @@ _HIGHEST = 100.0  # w
 _NEGLIGIBLE = 0.01  # share of the error
 _EXTRA = 3  # nodes added to an end at a time
 _DISTANT = 2.0  # w left of the mode where P may still change
+_LOWEST = -500.0  # w below which P does not change
 _STRIP = 0.5 * math.pi**2  # P is analytic for |Im w| < pi/4
 
 
@@ -123,7 +124,7 @@ def set_claims(df, errors, claims):
 
 
 @kernel()
-def set_steps(df, state, goal, step, ends):
+def set_steps(df, state, goal, steep, step, ends):
     """Set the step in t of each row, (B,), and where its nodes end, (2, B); their number.
 
     The step is that for which the error of a normal density is claimed to be well below the goal.
@@ -134,6 +135,7 @@ def set_steps(df, state, goal, step, ends):
         step[b] = math.pi * math.sqrt(2.0 / math.log(2.0 / third)) / 3.0
         if df[b] < _FEW:
             step[b] *= 0.9
+        step[b] /= min(max(state[WIDTH, b] * steep[b] * step[b], 1.0), 4.0)
         reach = (math.sqrt(-2.0 * math.log(goal[b])) + 0.7) / step[b]
         skewness = _clip(state[SKEWNESS, b], 0.5)
         long, short = 1.0 + 0.5 * abs(skewness), 1.0 - 0.6 * abs(skewness)
@@ -192,7 +194,8 @@ def set_nodes(df, state, goal, step, concave, row, place, r, log_term):
             bound = min(state[LOG_PROB, b] + rise + 1.0, 0.0)
         top = df[b] * bent(state[W, b]) + state[CONSTANT, b] + state[LOG_PROB, b]
         if term + bound > top + math.log(0.1 * _NEGLIGIBLE * goal[b]):
-            row[kept], place[kept], r[kept], log_term[kept] = b, place[k], math.exp(w), term
+            row[kept], place[kept], log_term[kept] = b, place[k], term
+            r[kept] = math.exp(max(w, _LOWEST))
             kept += 1
     return kept
 
@@ -206,13 +209,14 @@ def _extend(end, sign, stride, b, row, place, n):
 
 
 @inner()
-def _add_unresolved(df, state, stride, ends, row, place, r, log_p, share, error):
-    """Add to ``error`` (B,) what the rule makes of changes of P far to the left of the mode.
+def _add_unresolved(df, state, stride, ends, steep, row, place, r, log_p, share, error):
+    """Add to ``error`` (B,) what the rule makes of changes of P that its nodes do not resolve.
 
-    There the nodes are far apart, and what happens has too small a share of the integral to be
-    seen in the rules with fewer nodes: P changes where r times a large limit is about 1.  The
-    second difference of log P from node to node says where, and the distance of the nodes in w how
-    well that is resolved.
+    Far to the left of the mode the nodes are far apart, and what happens has too small a share of
+    the integral to be seen in the rules with fewer nodes: P changes where r times a large limit is
+    about 1.  With a noncentrality of ``steep`` deviations P may change within 1 / ``steep`` in w,
+    anywhere.  The second difference of log P from node to node says where it changes, and their
+    distance in w how well that is resolved.
     """
     first = np.zeros(df.size + 1, dtype=np.int64)
     for b in range(df.size):
@@ -225,20 +229,23 @@ def _add_unresolved(df, state, stride, ends, row, place, r, log_p, share, error)
         farthest = math.exp(state[W, b] - _DISTANT)
         for n in range(first[b] + 1, first[b + 1] - 1):
             left, k, right = node[n - 1], node[n], node[n + 1]
-            if left >= 0 and k >= 0 and right >= 0 and r[k] < farthest:
-                change = abs(log_p[left] - 2.0 * log_p[k] + log_p[right])
-                apart = 0.5 * math.log(r[right] / r[left])
-                if change > 0.0:
-                    alias = 2.0 * math.exp(-_STRIP / apart)
-                    error[b] += _SAFETY * share[k] * min(change, 1.0) * alias
+            if left < 0 or k < 0 or right < 0:
+                continue
+            change = abs(log_p[left] - 2.0 * log_p[k] + log_p[right])
+            apart = 0.5 * math.log(r[right] / r[left])
+            if change > 0.0 and apart > 0.0:
+                alias = 2.0 * math.exp(-_STRIP / apart) if r[k] < farthest else 0.0
+                if steep[b] > 2.0:
+                    alias += 2.0 * math.exp(-2.0 * (math.pi / (apart * steep[b])) ** 2)
+                error[b] += _SAFETY * share[k] * min(change, 1.0) * alias
 
 
 @kernel()
 def assess(
-    df, state, goal, step, stride, ends, row, place, r, log_term, log_p, share, log_prob, rel_error,
-    new_row, new_place,
+    df, state, goal, steep, step, stride, ends, row, place, r, log_term, log_p, share, log_prob,
+    rel_error, new_row, new_place,
 ):  # fmt: skip
-    """Set the share of each node, and integrals and errors of rows; the number of nodes to add.
+    """Set shares of nodes, integrals and errors of rows; return the number of nodes to add.
 
     Parameters
     ----------
@@ -271,7 +278,7 @@ def assess(
     count = 0
     halve = np.zeros(size, dtype=np.bool_)
     unresolved = np.zeros(size)
-    _add_unresolved(df, state, stride, ends, row, place, r, log_p, share, unresolved)
+    _add_unresolved(df, state, stride, ends, steep, row, place, r, log_p, share, unresolved)
     for b in range(size):
         log_prob[b], rel_error[b] = -np.inf, 0.0
         if not total[b] > 0.0:

@@ -3,8 +3,8 @@
 The integrand is log-concave, as for one-sided limits.  It is summed by the trapezoidal rule around
 its mode, in units of its width there, and the error is claimed from the rules with a half and a
 third of the nodes, as for the chi variable of Student's t (``mvnorth/_chi_rule.py``).  Where that
-does not reach rounding, or a coordinate changes steeply (c much less than v**2), it is integrated
-adaptively.
+does not reach rounding, or a coordinate changes steeply (c much less than v**2) or has limits close
+to each other, it is integrated adaptively.
 """
 
 import math
@@ -28,6 +28,7 @@ _STEEPEST = 1.0  # change of a limit from node to node
 _HALVINGS = 3
 _NEGLIGIBLE = 1e-18  # share of the sum that the last node may have
 _TOLERANCE = 1e-14
+_NARROWEST = 0.05  # interval in deviations that is a difference of two Phi
 # A block of nodes: their distance from the mode, and the integrand there, VALUE * 2**POWER.
 _T, _VALUE, _POWER = 0, 1, 2
 
@@ -144,10 +145,12 @@ def _by_trapezoid(row, place, nodes, sums):
     """``(f, k, error, used)``: the integral is f * 2**k; the error is infinite if it fails."""
     used = np.int64(0)
     log_volume, rounding = find_mode(row, 1, False, place)
-    steepest = 0.0
+    steepest, narrowest = 0.0, np.inf
     for i in range(row.shape[1]):
         steepest = max(steepest, abs(row[BETA, i]))
-    if not (log_volume > -np.inf and rounding < 1e-3):
+        narrowest = min(narrowest, row[WIDTH, i])
+        rounding += 8.0 * _EPS / min(row[WIDTH, i], 1.0)
+    if not (log_volume > -np.inf and rounding < 1e-3 and narrowest > _NARROWEST):
         return 0.0, 0.0, np.inf, used
     step = _STEP
     for _ in range(_HALVINGS):

@@ -285,6 +285,7 @@ def test_boxes_that_are_empty_or_unlimited():
     ("arguments", "message"),
     [
         ({"df": 0.0}, "df must be > 0"),
+        ({"df": 1e-9}, "df must be at least 0.001"),
         ({"df": -1.0}, "df must be > 0"),
         ({"df": np.nan}, "df must be > 0"),
         ({"df": [1.0, 2.0, 3.0]}, "do not broadcast"),
