@@ -86,7 +86,7 @@ def _constant(df: np.ndarray) -> np.ndarray:
     return np.where(df > _LARGE, series, direct)
 
 
-def find_mode(df: np.ndarray, evaluate: Evaluate) -> np.ndarray:
+def find_mode(df: np.ndarray, steep: np.ndarray, evaluate: Evaluate) -> np.ndarray:
     """Return the state (STATE, B) of the rows at their modes; ``evaluate`` need not be accurate."""
     size = df.size
     state = np.zeros((kernels.STATE, size))
@@ -97,9 +97,9 @@ def find_mode(df: np.ndarray, evaluate: Evaluate) -> np.ndarray:
     rows = np.arange(size)
     for _ in range(_ROUNDS):
         r = np.empty((rows.size, kernels.STENCIL))
-        kernels.set_stencil(state, rows, r)
+        kernels.set_stencil(state, steep, rows, r)
         estimate, _ = evaluate(np.repeat(rows, kernels.STENCIL), r.reshape(-1))
-        left = kernels.improve_modes(df, state, rows, estimate.log_prob.reshape(r.shape))
+        left = kernels.improve_modes(df, state, steep, rows, estimate.log_prob.reshape(r.shape))
         if left == 0:
             break
         rows = rows[:left].copy()

@@ -168,7 +168,8 @@ def find_integral(
 
     df = problems.df
     rough = replace(request, tolerance=_ROUGHLY, n=None, wrt=())
-    state = find_mode(df, evaluator(rough))
+    steep = problems.steepness()
+    state = find_mode(df, steep, evaluator(rough))
     relative, absolute = request.tolerance.relative, request.tolerance.absolute
     goal = np.full(df.shape, max((1.0 - _MARGIN) * relative, _LEAST))
     if absolute > 0.0:
@@ -186,8 +187,8 @@ def find_integral(
 
     concave = solver is solve_normal
     if request.n is not None or problems.normal.d <= _FEW:
-        return integrate(df, state, within(_MARGIN), goal, problems.steepness(), concave), state
-    integral = integrate(df, state, within(_FIRST), goal, problems.steepness(), concave)
+        return integrate(df, state, within(_MARGIN), goal, steep, concave), state
+    integral = integrate(df, state, within(_FIRST), goal, steep, concave)
     _refine(integral, within(_MARGIN), relative, absolute)
     return integral, state
 

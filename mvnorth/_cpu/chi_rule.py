@@ -30,8 +30,8 @@ _STRIP = 0.5 * math.pi**2  # P is analytic for |Im w| < pi/4
 
 
 @scalar()
-def _unit(width):
-    return min(width, _UNIT)
+def _unit(width, steep):
+    return min(width, _UNIT, 0.5 / max(steep, 1e-3))
 
 
 @scalar()
@@ -45,12 +45,12 @@ def bent(w):
 
 
 @kernel()
-def set_stencil(state, rows, r):
+def set_stencil(state, steep, rows, r):
     """Set r (R, STENCIL) around the modes of some rows."""
     for k in range(rows.size):
         b = rows[k]
         for j in range(STENCIL):
-            r[k, j] = math.exp(state[W, b] + (j - 2) * _unit(state[WIDTH, b]))
+            r[k, j] = math.exp(state[W, b] + (j - 2) * _unit(state[WIDTH, b], steep[b]))
 
 
 @scalar()
@@ -59,7 +59,7 @@ def _clip(x, largest):
 
 
 @kernel()
-def improve_modes(df, state, rows, log_prob):
+def improve_modes(df, state, steep, rows, log_prob):
     """Take a Newton step in some rows from log P (R, STENCIL); the number of rows to go on with.
 
     These are moved to the front of ``rows``.  Far out in a tail, where log P is about -q r^2 / 2,
@@ -68,7 +68,7 @@ def improve_modes(df, state, rows, log_prob):
     left = np.int64(0)
     for k in range(rows.size):
         b = rows[k]
-        nu, w, unit = df[b], state[W, b], _unit(state[WIDTH, b])
+        nu, w, unit = df[b], state[W, b], _unit(state[WIDTH, b], steep[b])
         far_left, near_left, middle, near_right, far_right = log_prob[k]
         pull = (far_left - 8.0 * near_left + 8.0 * near_right - far_right) / (12.0 * unit)
         second = 16.0 * (near_left + near_right) - far_left - far_right - 30.0 * middle
@@ -235,8 +235,9 @@ def _add_unresolved(df, state, stride, ends, steep, row, place, r, log_p, share,
             apart = 0.5 * math.log(r[right] / r[left])
             if change > 0.0 and apart > 0.0:
                 alias = 2.0 * math.exp(-_STRIP / apart) if r[k] < farthest else 0.0
-                if steep[b] > 2.0:
-                    alias += 2.0 * math.exp(-2.0 * (math.pi / (apart * steep[b])) ** 2)
+                if steep[b] > 0.0:
+                    unit = 1.4 * apart * (1.0 + steep[b])
+                    alias += 2.0 * math.exp(-2.0 * (math.pi / unit) ** 2)
                 error[b] += _SAFETY * share[k] * min(change, 1.0) * alias
 
 
@@ -290,7 +291,9 @@ def assess(
         for end in range(2):
             sign = 2 * end - 1
             short = terms[b, end] > 0.1 * goal[b] * total[b]
-            if short and outermost[b, end] == ends[end, b] and sign * ends[end, b] < _FARTHEST:
+            if short and sign * ends[end, b] >= _FARTHEST:
+                outside[b] = np.inf
+            elif short and outermost[b, end] == ends[end, b]:
                 count = _extend(ends[end, b], sign, stride[b], b, new_row, new_place, count)
                 ends[end, b] = new_place[count - 1]
                 extended = True
