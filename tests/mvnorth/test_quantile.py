@@ -195,7 +195,7 @@ def test_errors_are_honest():
 
 
 def test_sampled_quantiles_are_honest():
-    """Eight coordinates are sampled; the same problem with four factors is exact."""
+    """Eight coordinates without structure are sampled; with two factors they are not."""
     short = 0
     for _ in range(12):
         V = RANDOM.normal(size=(8, 2)) * 0.7
@@ -204,7 +204,7 @@ def test_sampled_quantiles_are_honest():
             RANDOM.uniform(0.0, 1e-9, size=8)
         )  # two factors no more
         p = RANDOM.uniform(0.05, 0.99)
-        exact = quantile(p, known, tail="both", rtol=1e-9)
+        exact = quantile(p, known, tail="both", rtol=1e-6)
         rough = quantile(p, scrambled, tail="both", rtol=1e-3)
         short += abs(rough.quantile - exact.quantile) > rough.error + exact.error + 1e-8
     assert short <= 1
