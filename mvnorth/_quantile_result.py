@@ -35,7 +35,7 @@ class QuantileResult:
     >>> import mvnorth
     >>> result = mvnorth.quantile([0.9, 0.95], np.eye(4), tail="both", rtol=1e-6)
     >>> result.quantile.round(4), bool(result.error.max() < 1e-5)
-    (array([2.2261, 2.4909]), True)
+    (array([2.2263, 2.4909]), True)
     """
 
     quantile: Any
