@@ -46,9 +46,9 @@ class MaxTResult:
     >>> import mvnorth
     >>> mvnorth.max_t([2.5, 0.4], [[1.0, 0.5], [0.5, 1.0]], names=["slope", "offset"], rtol=1e-8)
     two-sided tests and 95 % intervals, normal distribution, critical value 2.21213
-    parameter  estimate  std. error  statistic  p-value  step-down    lower    upper
-    slope           2.5           1        2.5  0.02280    0.02280  0.28787  4.71213
-    offset          0.4           1        0.4  0.87...
+    parameter  estimate  std. error  statistic  p-value  step-down    lower   upper
+    slope           2.5           1        2.5  0.02350    0.02350  0.28787  4.7121
+    offset          0.4           1        0.4  0.89028    0.68916  -1.8121  2.6121
     """
 
     names: tuple[str, ...]

@@ -33,10 +33,9 @@ class QuantileResult:
     --------
     >>> import numpy as np
     >>> import mvnorth
-    >>> mvnorth.quantile(0.95, np.eye(4), tail="both", rtol=1e-6)
-    quantile  2.49091... +- ...e-...
-    method    closed_form
-    status    converged (rtol=1e-06)
+    >>> result = mvnorth.quantile([0.9, 0.95], np.eye(4), tail="both", rtol=1e-6)
+    >>> result.quantile.round(4), bool(result.error.max() < 1e-5)
+    (array([2.2263, 2.4909]), True)
     """
 
     quantile: Any
