@@ -5,11 +5,11 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from scipy import special
+from scipy import integrate, special, stats
 from support import naive
 
 import mvnorth
-from validation.oracles import common_factors, exact, r_mvtnorm, scipy_mvn
+from validation.oracles import common_factors, exact, r_mvtnorm, scipy_mvn, student
 from validation.oracles.one_dimension import (
     log_interval,
     markov_logprob,
@@ -218,6 +218,53 @@ def test_several_factors_agree_with_two(shift):
     rotated = V @ np.linalg.qr(rng.normal(size=(4, 4)))[0][:2]  # four factors that are two
     found = common_factors.log_prob(upper, c, rotated, 0.6, negligible=16.0)
     assert found == pytest.approx(truth, abs=1e-6)
+
+
+@pytest.mark.parametrize(("k", "step"), [(2, 0.125), (3, 0.22)])
+@pytest.mark.parametrize("is_box", [False, True])
+def test_common_factors_of_turned_blocks(k, step, is_box):
+    """Blocks with a factor each are independent, whichever way the factors are turned."""
+    rng = np.random.default_rng(k)
+    d = 5
+    c = rng.uniform(0.3, 0.8, d)
+    v, upper = np.sqrt(1.0 - c), rng.normal(-1.0, 0.7, d)
+    lower = upper - rng.uniform(0.5, 4.0, d) if is_box else np.full(d, -INF)
+    rotation = np.linalg.qr(rng.normal(size=(k, k)))[0]
+    blocks = [np.arange(d) % k == j for j in range(k)]
+    truth = sum(one_factor_logprob(lower[b], upper[b], c[b], v[b])[0] for b in blocks)
+    found = common_factors.log_prob(upper, c, v[:, None] * rotation[np.arange(d) % k], step, lower)
+    assert abs(found - truth) < 1e-12
+
+
+@pytest.mark.parametrize("df", [0.5, 3.0, 200.0])
+def test_student_of_one_coordinate_is_scipys(df):
+    c, v = np.array([0.4]), np.array([math.sqrt(0.6)])
+    for x in (-30.0, -3.0, 0.0, 2.0):
+        found, error = student.log_prob(np.array([-INF]), np.array([x]), c, v, df)
+        assert abs(found - stats.t.logcdf(x, df)) < error < 1e-12
+    found, error = student.log_prob(np.array([-2.0]), np.array([0.5]), c, v, df)
+    truth = math.log(stats.t.cdf(0.5, df) - stats.t.cdf(-2.0, df))
+    assert abs(found - truth) < error + 1e-14
+
+
+@pytest.mark.parametrize("df", [2.0, 8.0, 150.0])
+def test_student_is_the_integral_of_one_factor_problems(df):
+    c, v = np.array([0.3, 0.8, 0.5]), np.array([0.9, -0.4, 1.5])
+    lower, upper = np.array([-2.0, -INF, -9.0]), np.array([1.0, 0.5, -4.0])
+
+    def integrand(w):
+        r = math.exp(w)
+        inner, _ = one_factor_logprob(r * lower, r * upper, c, v)
+        return math.exp(inner) * stats.chi2.pdf(df * r * r, df) * 2.0 * df * r * r
+
+    reach = 8.0 / math.sqrt(2.0 * df)
+    truth, _ = integrate.quad(
+        integrand, -30.0 / df - 1.0, reach, points=[-reach, -0.5 * reach, 0.0], epsabs=0.0,
+        epsrel=1e-9,
+    )  # fmt: skip
+    found, error = student.log_prob(lower, upper, c, v, df)
+    assert found == pytest.approx(math.log(truth), abs=1e-8)
+    assert error < 1e-11
 
 
 @pytest.mark.parametrize("d", [2, 10, 60])

@@ -29,10 +29,16 @@ def test_all_checks_hold_and_all_is_there():
     for title in ("by method", *groups):
         rows = tables[f"Outside the claimed error, {title}"].rows
         assert {row[0] for row in rows} >= {"genz", "tilting", "auto", "gauss", "structured genz"}
-    by_group = {row[0]: row[1:] for row in tables["Gauss rules outside their claimed errors"].rows}
-    runs_of = by_group["all"][0]
-    assert runs_of == sum(row[0] for name, row in by_group.items() if name.startswith("d = "))
-    assert by_group["all"][1] < runs_of / 2
+    for subject, strata in (
+        ("Gauss rules", "d = "),
+        ("Several factors", "V: "),
+        ("Student t probabilities", "d = "),
+    ):
+        rows = tables[f"{subject} outside their claimed errors"].rows
+        by_group = {row[0]: row[1:] for row in rows}
+        runs_of = by_group["all"][0]
+        assert runs_of == sum(row[0] for name, row in by_group.items() if name.startswith(strata))
+        assert by_group["all"][1] < runs_of / 2
     failures = tables["All runs outside their claimed error"]
     outside = sum(row[4] for row in tables["Outside the claimed error, by method"].rows)
     assert len(failures.rows) == outside
@@ -46,11 +52,14 @@ def test_a_claimed_error_that_is_too_small_is_seen(monkeypatch):
         assert any(claim.startswith(f"`{method}`:") for claim in found)
 
 
-def test_gauss_rules_that_claim_too_little_are_seen():
-    found = [row for task in honesty.gauss.tasks("small") for row in task.perform().value]
-    rows = [[*row[:5], row[5] * 1e-6] for row in found]
-    section = honesty.gauss.section({"gauss, part 1": rows})
+@pytest.mark.parametrize("family", ["gauss", "factors", "student"])
+def test_random_problems_that_claim_too_little_are_seen(family):
+    part = getattr(honesty, family)
+    cases = [part.Case(*row) for task in part.tasks("small") for row in task.perform().value]
+    rows = [list(case._replace(claimed=case.claimed * 1e-6)) for case in cases]
+    section = part.section({f"{family}, part 1": rows})
     assert len(_flagged(section)) == 1
+    assert _flagged(part.section({f"{family}, part 1": [list(case) for case in cases]})) == []
 
 
 def _judge(log_prob, claimed, truth, truth_error):

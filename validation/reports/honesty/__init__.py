@@ -14,7 +14,7 @@ from validation.page import Check, Picture, Section, Table, Text
 from validation.page.content import Part
 from validation.page.figures import axes
 from validation.reports import Results, families, runs
-from validation.reports.honesty import gauss, gradients, narrow
+from validation.reports.honesty import factors, gauss, gradients, narrow, student
 from validation.reports.runs import PROMISE, Judgement, Known, Run, dimension, interval
 from validation.running import Task
 
@@ -62,7 +62,8 @@ def tasks(scale: str) -> list[Task]:
         Task(f"runs, part {k + 1}", calls, {"names": names[k::parts], "scale": scale})
         for k in range(parts)
     ]
-    return found + narrow.tasks(scale) + gauss.tasks(scale) + gradients.tasks(scale)
+    parts_of = (narrow, gauss, factors, student, gradients)
+    return found + [task for part in parts_of for task in part.tasks(scale)]
 
 
 def calls(names: list[str], scale: str) -> list[list[Any]]:
@@ -193,6 +194,8 @@ def section(results: Results, scale: str) -> Section:
         _failures(cases),
         narrow.section(results),
         gauss.section(results),
+        factors.section(results),
+        student.section(results),
         gradients.section(results, scale),
     ]
     return Section("Honesty of errors", parts)

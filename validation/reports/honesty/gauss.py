@@ -13,10 +13,11 @@ import numpy as np
 
 import mvnorth
 from validation.oracles import common_factors
-from validation.page import Check, Section, Table, Text
+from validation.page import Section, Table, Text
 from validation.page.content import Part
 from validation.reports import Results
-from validation.reports.runs import PROMISE, Judgement, Known, Run, interval, judge
+from validation.reports.honesty import claims
+from validation.reports.runs import Judgement
 from validation.running import Task
 
 _COUNTS = {"small": 8, "quick": 400, "full": 4000}
@@ -44,8 +45,7 @@ class Case(NamedTuple):
 
     @property
     def judged(self) -> Judgement:
-        run = Run("gauss", None, 0, self.log_prob, self.claimed, "", 0)
-        return judge(run, Known("", self.d, frozenset(), self.truth, _TRUTH, []))
+        return claims.compare(self.log_prob, self.claimed, self.truth, _TRUTH)
 
 
 _GROUPS: dict[str, Callable[[Case], bool]] = {
@@ -93,21 +93,7 @@ def random_problems(count: int, seed: int) -> list[list[Any]]:
 
 
 def section(results: Results) -> Section:
-    cases = [
-        Case(*row) for name, value in results.items() if name.startswith("gauss, ") for row in value
-    ]
-    rows: list[list[Any]] = []
-    for name, holds in {"all": lambda _: True, **_GROUPS}.items():
-        judged = [case.judged for case in cases if holds(case)]
-        claims = [j for j in judged if j.verdict != "none"]
-        outside = sum(j.verdict == "outside" for j in claims)
-        low, high = interval(outside, len(claims))
-        share = float(np.median([j.ratio for j in claims])) if claims else None
-        percent = 100 * outside / len(claims) if claims else None
-        short = sum(case.claimed > case.rtol for case in cases if holds(case))
-        rows.append([name, len(judged), len(judged) - len(claims), short, outside, percent,
-                     100 * low, 100 * high, share])  # fmt: skip
-    _, total, none, _, outside, _, low, high, _ = rows[0]
+    cases = [Case(*row) for row in claims.rows_of(results, "gauss, ")]
     failures = [
         [c.d, c.is_box, c.condition, c.truth, c.rtol, c.claimed, c.judged.true]
         for c in cases
@@ -121,22 +107,11 @@ def section(results: Results) -> Section:
             "that do not reach their tolerance, where `auto` goes on to sampling, are counted "
             "with the error that they claim."
         ),
-        Table(
-            "Gauss rules outside their claimed errors",
-            ["group", "runs", "no claim", "tolerance not met", "outside", "outside, %", "from, %",
-             "to, %", "median share"],
-            rows,
-        ),
-        Check(
-            "Gauss rules, random problems: at most 1 % of the runs are outside their claimed "
-            "error; that is, the interval of their share does not lie above 1 %.",
-            low <= 100 * PROMISE and none < total,
-            f"{outside} of {total - none}, from {low:.2f} to {high:.2f} %.",
-        ),
+        *claims.count_by_group("Gauss rules", "random problems", cases, _GROUPS),
         Table(
             "All that were outside",
             ["d", "box", "condition", "log P", "rtol", "claimed", "true"],
             failures,
         ),
-    ]  # fmt: skip
+    ]
     return Section("Gauss rules", parts)
