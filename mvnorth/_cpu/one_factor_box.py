@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from mvnorth._compile import FAST, SUMS, inner, kernel, scalar
+from mvnorth._cpu.chi_rule import claim
 from mvnorth._cpu.factors_mode import find_mode
 from mvnorth._cpu.factors_points import BETA, LOWER, ROWS, SCALE, UPPER, WIDTH, A, B, K, Place, V
 from mvnorth._scalar.bivariate import interval_probability
@@ -77,47 +78,38 @@ def _evaluate(row, place, nodes):
 
 
 @inner(SUMS)
-def _add_block(nodes, first, top, sums):
-    """Add the values of a block, in units of 2**top, to the sums over nodes by their number mod 6.
+def _add_block(nodes, first, direction, top, sums):
+    """Add values in units of 2**top to the sums over nodes by their number mod 6; return the last.
 
-    The last value is returned; ``first`` is the number of the first node.
+    The numbers are first, first + direction, and so on.
     """
     value = 0.0
     for p in range(_BLOCK):
         value = nodes[_VALUE, p] * power_of_two(nodes[_POWER, p] - top)
-        sums[(first + p) % 6] += value
+        sums[(first + direction * p) % 6] += value
     return value
 
 
 @inner(FAST)
 def _sum(row, place, nodes, step, sums):
-    """``(total, top, used)``: the sum over all nodes that count is total * 2**top.
+    """Return ``(total, top, used)``: the sum over all nodes that count is total * 2**top.
 
     It is infinite if there are too many of them.
     """
     for k in range(6):
         sums[k] = 0.0
     used = np.int64(0)
-    top = 0.0
-    for side in range(2):
+    total = top = 0.0
+    for side in range(2):  # nodes 0, 1, 2 ... to the right of the mode, -1, -2 ... to the left
+        direction = 1 - 2 * side
         for block in range(_MOST):
-            # Nodes 0, 1, 2 ... to the right, and -1, -2 ... to the left, which are 5, 4 ... mod 6.
-            first = block * _BLOCK
+            first = direction * block * _BLOCK - side
             for p in range(_BLOCK):
-                t = (first + p) * step
-                nodes[_T, p] = t if side == 0 else -(t + step)
+                nodes[_T, p] = (first + direction * p) * step
             _evaluate(row, place, nodes)
             if used == 0:
                 top = nodes[_POWER, 0] + split_mantissa(nodes[_VALUE, 0])[1]
-            if side == 1:
-                for p in range(_BLOCK // 2):  # mirrored: number 5 - p mod 6
-                    q = _BLOCK - 1 - p
-                    for r in range(1, 3):
-                        nodes[r, p], nodes[r, q] = nodes[r, q], nodes[r, p]
-            number = first if side == 0 else -first - _BLOCK + 6000
-            last = _add_block(nodes, number, top, sums)
-            if side == 1:
-                last = nodes[_VALUE, 0] * power_of_two(nodes[_POWER, 0] - top)
+            last = _add_block(nodes, first, direction, top, sums)
             used += _BLOCK
             total = 0.0
             for k in range(6):
@@ -130,19 +122,18 @@ def _sum(row, place, nodes, step, sums):
 
 
 @inner(FAST)
-def _claim(sums, total):
-    """Relative error of the rule, from the rules with a half and a third of the nodes."""
-    even = sums[0] + sums[2] + sums[4]
-    halves = abs(2.0 * even / total - 1.0)
+def _claim_error(sums, total):
+    """Return the relative error of the rule, from rules with a half and a third of the nodes."""
+    halves = abs(2.0 * (sums[0] + sums[2] + sums[4]) / total - 1.0)
     thirds = 0.0
     for k in range(3):
         thirds = max(thirds, abs(3.0 * (sums[k] + sums[k + 3]) / total - 1.0))
-    return 10.0 * max(halves, thirds**1.75) ** 2
+    return claim(np.inf, halves, thirds)
 
 
 @inner(FAST)
 def _by_trapezoid(row, place, nodes, sums):
-    """``(f, k, error, used)``: the integral is f * 2**k; the error is infinite if it fails."""
+    """Return ``(f, k, error, used)``: the integral is f * 2**k; a failure has an infinite error."""
     used = np.int64(0)
     log_volume, rounding = find_mode(row, 1, False, place)
     steepest, narrowest = 0.0, np.inf
@@ -159,7 +150,7 @@ def _by_trapezoid(row, place, nodes, sums):
             used += more
             if not 0.0 < total < np.inf:
                 break
-            error = _claim(sums, total)
+            error = _claim_error(sums, total)
             if error <= _TOLERANCE:
                 scale = _INV_SQRT_2_PI * step * place.map[0, 0]
                 return total * scale, top, error + 2.0 * rounding, used

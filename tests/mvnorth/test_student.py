@@ -328,6 +328,36 @@ def test_claimed_errors_hold(rtol):
     assert outside == 0
 
 
+def noncentral_by_quad(x, df, delta):
+    """Return Pr((X + delta) / R <= x) of one coordinate, piece by piece around its steep part."""
+
+    def integrand(w):
+        return math.exp(log_chi(w, df)) * special.ndtr(math.exp(w) * x - delta)
+
+    steep, width = math.log(delta / x), 1.0 / abs(delta)
+    ends = [-60.0 / df - 6.0, -15.0 / df - 3.0, -5.0 / df - 1.0, -0.5, 0.0, 0.5, 4.0 + 3.0 / df]
+    ends += [steep + k * width for k in (-20.0, -5.0, 0.0, 5.0, 20.0)]
+    pieces = itertools.pairwise(sorted(ends))
+    return sum(
+        integrate.quad(integrand, *ab, epsabs=0.0, epsrel=1e-12, limit=300)[0] for ab in pieces
+    )
+
+
+@pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")
+def test_claimed_errors_hold_with_noncentrality():
+    rng = np.random.default_rng(21)
+    outside = 0
+    for _ in range(100):
+        df, size = np.exp(rng.uniform(np.log([0.5, 0.5]), np.log([200.0, 80.0])))
+        delta = size * rng.choice([-1.0, 1.0])
+        x = delta * math.exp(0.7 * rng.normal())
+        truth = noncentral_by_quad(x, df, delta)
+        got = mvnorth.box(-np.inf, x, 0.0, [[1.0]], df=df, delta=[delta], rtol=1e-6)
+        if truth > 1e-250:
+            outside += abs(got.prob / truth - 1.0) > got.rel_error + 1e-10
+    assert outside <= 1
+
+
 def test_draws_follow_the_conditional_distribution():
     df = 3.0
     sample = mvnorth.sample_box(1.0, np.inf, 0.5, [[4.0]], 1500, df=df, seed=3)
