@@ -154,18 +154,18 @@ def _chords_below(scale, high, s, e, W, reach, curvature, d):
 def choose_curvatures(G, scale, low, high, s, e, W, tau, work, d):
     """tau for the present path."""
     spread, reach = work[0], work[1]
-    if low is None:
-        _ranges_below(scale, high, s, e, spread, d)
-    else:
+    _ranges_below(scale, high, s, e, spread, d)
+    if low is not None:
         for i in range(d):
-            limits = scale[i] * low[i] - s[i], scale[i] * high[i] - s[i]
-            spread[i] = _range(limits[0], limits[1], e[i])
+            if low[i] > -np.inf:
+                limits = scale[i] * low[i] - s[i], scale[i] * high[i] - s[i]
+                spread[i] = _range(limits[0], limits[1], e[i])
     _reaches(G, W, spread, reach, d)
-    if low is None:
-        _chords_below(scale, high, s, e, W, reach, tau, d)
-    else:
+    _chords_below(scale, high, s, e, W, reach, tau, d)
+    if low is not None:
         for i in range(d):
-            tau[i] = _chord(scale[i] * low[i], scale[i] * high[i], s[i], e[i], W[i], reach[i])
+            if low[i] > -np.inf:
+                tau[i] = _chord(scale[i] * low[i], scale[i] * high[i], s[i], e[i], W[i], reach[i])
     for i in range(d):
         tau[i] = scale[i] * scale[i] * tau[i] / (1.0 - tau[i])
 

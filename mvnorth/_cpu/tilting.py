@@ -200,15 +200,15 @@ def evaluate(S, own, load, scale, lower, upper, s, e, W, F, d):
     limits, log_probs, means, variances = _block(), _block(), _block(), _block()
     for i in range(d):
         high = scale[i] * upper[i] - s[i]
-        if lower is None:
-            place = i % BLOCK
-            if place == 0:
-                for c in range(BLOCK):
-                    j = i + c if i + c < d else i
-                    limits[c] = scale[j] * upper[j] - s[j]
-                block_moments(limits, log_probs, means, variances)
-            log_prob, mean, variance = log_probs[place], means[place], variances[place]
-        else:
+        place = i % BLOCK
+        if place == 0:
+            for c in range(BLOCK):
+                j = i + c if i + c < d else i
+                limits[c] = scale[j] * upper[j] - s[j]
+            block_moments(limits, log_probs, means, variances)
+        log_prob, mean, variance = log_probs[place], means[place], variances[place]
+        # Without lower limits as if there were none in the batch: the same bits.
+        if lower is not None and lower[i] > -np.inf:
             log_prob, mean, variance = interval_moments(scale[i] * lower[i] - s[i], high)
         e[i] = mean
         W[i] = 1.0 - variance if 1.0 - variance > 1e-16 else 1e-16

@@ -69,5 +69,6 @@ def find_poor(estimate: Estimate, derivatives: Derivatives, request: Request) ->
     for name, error in derivatives.error.items():
         axes = tuple(range(1, error.ndim))
         largest = np.abs(derivatives.value[name]).max(axis=axes, initial=0.0)
-        poor |= ~(error.max(axis=axes, initial=0.0) <= allowed * largest)
+        with np.errstate(invalid="ignore"):  # of rows without a claim
+            poor |= ~(error.max(axis=axes, initial=0.0) <= allowed * largest)
     return poor
