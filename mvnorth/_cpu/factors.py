@@ -272,9 +272,9 @@ def _integrate(work, k, relative, absolute, most, single, derivatives):
             unavoidable = outside + rounding + _STORED[single] * (1.0 + abs(log_prob))
             if _SAFETY * error + unavoidable <= goal or _SAFETY * error <= least:
                 break
-            # With a wall errors fall like 1 / points, unless the last lattice resolves it.
+            # With a wall errors fall like 1 / points, unless a later lattice resolves it.
             left = most / used
-            if hidden * STEEP > frequency * left ** (1.0 / k) and _SAFETY * error > goal * left:
+            if hidden * STEEP > 8.0 * frequency * left ** (1.0 / k) and error > goal * left:
                 break
         measured[1], measured[0] = measured[0], error
         if level + 1 < LEVELS and used * volume(k, level) > most * volume(k, level + 1):
