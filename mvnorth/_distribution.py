@@ -78,7 +78,7 @@ class Distribution:
 
     @property
     def sign(self) -> float:
-        """What delta is multiplied by to give the shift of the limits."""
+        """Factor of delta in the shift of the limits."""
         return 1.0 if self.reflected else -1.0
 
     def _complement(self) -> Solver:
