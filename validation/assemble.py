@@ -116,12 +116,14 @@ def _section(name: str, scale: str, came: Iterable[tuple[Task, Outcome | None]])
     if left:
         command = f"python -m validation {name}" + ("" if scale == "quick" else f" --{scale}")
         first.append(NotRun("The rest", f"{left} of {len(found)} tasks are not done yet.", command))
-    title = reports.REPORTS[name].title
+    title, answer = reports.REPORTS[name].title, ""
+    parts: Sequence[Part]
     try:
-        parts = reports.get(name).section(values, scale).parts
+        written = reports.get(name).section(values, scale)
+        parts, answer = written.parts, written.answer
     except Exception as error:  # it cannot speak without what is missing, or it has a fault
         parts = [] if first else [Check("The report can be written.", False, repr(error))]
-    return Section(title, [*first, *parts])
+    return Section(title, [*first, *parts], answer)
 
 
 def _not_run(name: str, missing: Sequence[str]) -> Section:

@@ -1,10 +1,34 @@
-"""The parts of a page: text, tables, pictures with their data, checks, and what was not run."""
+"""The parts of a page: findings, text, tables, pictures with data, checks, what was not run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+Verdict: TypeAlias = Literal["holds", "does not hold", "not decided"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim and what was measured of it; the page lists all findings on its first screen.
+
+    Attributes
+    ----------
+    claim : str
+        One sentence that can be right or wrong.
+    published : str
+        The published figure and where it stands; empty for a claim of this project.
+    ours : str
+        Our figure with an interval.
+    verdict : {"holds", "does not hold", "not decided"}
+        Computed from the results.
+    """
+
+    claim: str
+    published: str
+    ours: str
+    verdict: Verdict
 
 
 @dataclass(frozen=True)
@@ -16,12 +40,16 @@ class Text:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns with a header; cells are numbers or texts, and None where there is nothing."""
+    """Columns with a header; cells are numbers or texts, and None where there is nothing.
+
+    ``cite`` is the name under which pages of ``docs/`` cite the table, if they do.
+    """
 
     title: str
     header: Sequence[str]
     rows: Sequence[Sequence[Any]]
     note: str = ""
+    cite: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,10 +82,11 @@ class NotRun:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page with a title."""
+    """A part of the page with a title; ``answer``, one to three sentences, is what came out."""
 
     title: str
     parts: Sequence[Part] = field(default_factory=tuple)
+    answer: str = ""
 
     def walk(self) -> Iterator[Part]:
         """All parts, those of the sections in it as well."""
@@ -67,4 +96,4 @@ class Section:
                 yield from part.walk()
 
 
-Part: TypeAlias = Text | Table | Picture | Check | NotRun | Section
+Part: TypeAlias = Finding | Text | Table | Picture | Check | NotRun | Section

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from validation.page.content import Check, NotRun, Part, Picture, Section, Table, Text
+from validation.page.content import Check, Finding, NotRun, Part, Picture, Section, Table, Text
 from validation.page.figures import svg
 
 
@@ -86,6 +86,11 @@ def _parts(parts: Sequence[Part], level: int, numbers: Any) -> str:
 
 def _part(part: Part, level: int, numbers: Any) -> str:
     match part:
+        case Finding(claim, published, ours, verdict):
+            return (
+                f"<p><b>{_text(claim)}</b> Published: {_text(published) or 'nothing'}. "
+                f"Ours: {_text(ours)}. <b>{verdict}</b></p>"
+            )
         case Text(text):
             return f"<p>{_text(text)}</p>"
         case Table():
@@ -106,8 +111,10 @@ def _part(part: Part, level: int, numbers: Any) -> str:
                 f'<div class="notrun wait"><b>not run here</b> <span>{_text(what)}</span> '
                 f"<span class=soft>{_text(why)}</span><pre>{html.escape(command)}</pre></div>"
             )
-        case Section(title, inner):
-            return f"<h{level}>{_text(title)}</h{level}>{_parts(inner, level + 1, numbers)}"
+        case Section(title, inner, answer):
+            opening = f"<p><b>{_text(answer)}</b></p>" if answer else ""
+            head = f"<h{level}>{_text(title)}</h{level}>"
+            return f"{head}{opening}{_parts(inner, level + 1, numbers)}"
 
 
 def _table(table: Table) -> str:
