@@ -10,7 +10,7 @@ EXACT has it for tables. ``train_alone`` trains one of them with torch's own par
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -187,7 +187,7 @@ class Stack:
 def network_of(problem: Problem, model: str, seed: int) -> nn.Module:
     """Return a new network; its weights depend on the seed alone."""
     inputs = problem.splits[0].train.inputs
-    options = {"width": _CNN_WIDTH} if model == "small_cnn" else {}
+    options: dict[str, Any] = {"width": _CNN_WIDTH} if model == "small_cnn" else {}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = models.get(model, problem.classes, tuple(inputs.shape[1:]), **options)
