@@ -264,7 +264,10 @@ def why(runs: Sequence[Equal], start: Interval | None, tuned: Interval | None) -
     ``start`` is the length of EXACT's gradient over that of cross-entropy at the first step,
     ``tuned`` EXACT less cross-entropy with equal tuning.
     """
-    recipe, steps = "plain", max(run.steps for run in runs)
+    recipe = "plain"
+    if recipe not in (lengths := dict(kinds(runs))):
+        return ""
+    steps = lengths[recipe]  # the longest
     low, high = (
         float(np.mean(list(differences(runs, EXACT_LESS_CE, recipe, steps, place).values())))
         for place in (0, len(RATES) - 1)

@@ -64,16 +64,6 @@ def paired(differences: Sequence[float]) -> Paired:
     return Paired(len(values), mean, error, median, wins, losses, sign, wilcoxon)
 
 
-def error_of_examples(first: np.ndarray, second: np.ndarray) -> float:
-    """Standard error of a difference of accuracies that comes from the choice of test examples.
-
-    ``first`` and ``second``, (T,), say which examples are right: only where they differ is there
-    anything to it.
-    """
-    change = first.astype(float) - second.astype(float)
-    return float(change.std() / math.sqrt(len(change)))
-
-
 class Interval(NamedTuple):
     """A mean with the ends of its interval by Student's t; they are NaN of a single value."""
 
