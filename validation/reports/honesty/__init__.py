@@ -8,30 +8,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from validation import problems
 from validation.oracles.one_dimension import FloatArray
 from validation.page import Check, Picture, Section, Table, Text
 from validation.page.content import Part
 from validation.page.figures import axes
-from validation.reports import Results, families, runs
-from validation.reports.honesty import factors, gauss, gradients, narrow, student
-from validation.reports.runs import PROMISE, Judgement, Known, Run, dimension, interval
+from validation.reports import Results, runs
+from validation.reports.honesty import (
+    factors,
+    gauss,
+    gradients,
+    narrow,
+    strata,
+    student,
+    table_runs,
+)
+from validation.reports.runs import PROMISE, Judgement, Known, Run, interval
 from validation.running import Task
-
-# Points and seeds; the first are for problems of up to 200 coordinates, the others for larger.
-_GIVEN = {
-    "small": ([(1024, 1)], []),
-    "quick": ([(512, 10), (2048, 6), (8192, 3)], [(512, 2), (2048, 1)]),
-    "full": ([(512, 40), (2048, 24), (8192, 12), (32768, 4)], [(512, 8), (2048, 6), (8192, 2)]),
-}
-_LARGEST = {"small": 50, "quick": 500, "full": 500}
-_FACTORED = {"small": (20,), "quick": (5, 20, 100), "full": (5, 20, 50, 100, 500)}
-_PARTS = {"small": 2, "quick": 8, "full": 20}
-_TOLERANCE = {"rtol": 1e-2, "atol": 1e-4}
-_ADAPTIVE_SEEDS = {"small": 1, "quick": 1, "full": 4}
-_ADAPTIVE_LARGEST = {"small": 20, "quick": 100, "full": 200}
-_METHODS = ("genz", "tilting", "auto", "gauss", "structured genz", "structured tilting")
-_GAUSS = range(4, 51)  # coordinates for which "auto" takes Gauss rules
 
 # Plain Genz is known to break the promise here: 50 dependent coordinates at log P = -2034, where
 # all points miss the mass and still look alike to each other. "auto" does not use it there.
@@ -54,37 +46,8 @@ _TAGS = ("easy", "hard", "tail", "deep-tail", "high-dim", "near-singular", "sing
 
 
 def tasks(scale: str) -> list[Task]:
-    names = [n for n in problems.names() if dimension(n) <= _LARGEST[scale]]
-    names += families.factored_names(_FACTORED[scale])
-    names.sort(key=dimension)
-    parts = _PARTS[scale]
-    found = [
-        Task(f"runs, part {k + 1}", calls, {"names": names[k::parts], "scale": scale})
-        for k in range(parts)
-    ]
-    parts_of = (narrow, gauss, factors, student, gradients)
-    return found + [task for part in parts_of for task in part.tasks(scale)]
-
-
-def calls(names: list[str], scale: str) -> list[list[Any]]:
-    """Given points and a tolerance, by all methods."""
-    done = []
-    for name in names:
-        given = _GIVEN[scale][dimension(name) > 200]
-        methods = [m for m in _METHODS if _applies(m, name)]
-        plans: list[Any] = [(method, n, seeds) for method in methods for n, seeds in given]
-        if dimension(name) <= _ADAPTIVE_LARGEST[scale]:
-            plans += [(m, None, _ADAPTIVE_SEEDS[scale], _TOLERANCE) for m in methods]
-        done += runs.over([name], plans)
-    return done
-
-
-def _applies(method: str, name: str) -> bool:
-    """Whether the report runs a method on a problem."""
-    if method == "gauss":
-        connected = not {"independent", "block"} & runs.find(name)[0].tags
-        return dimension(name) in _GAUSS and connected
-    return method not in runs.STRUCTURED or name.startswith(families.FACTORED)
+    parts_of = (table_runs, strata, narrow, gauss, factors, student, gradients)
+    return [task for part in parts_of for task in part.tasks(scale)]
 
 
 class Counted(NamedTuple):
@@ -158,7 +121,12 @@ def _cases(found: Sequence[Known]) -> list[Case]:
 def section(results: Results, scale: str) -> Section:
     found = runs.known(value for name, value in results.items() if name.startswith("runs, "))
     cases = _cases(found)
-    kinds = [k for m in _METHODS for k in (m, f"{m}, tolerance") if any(c.kind == k for c in cases)]
+    kinds = [
+        k
+        for m in table_runs.METHODS
+        for k in (m, f"{m}, tolerance")
+        if any(c.kind == k for c in cases)
+    ]
     by_kind = {kind: [c for c in cases if c.kind == kind] for kind in kinds}
     totals = {kind: count([c.judged for c in own]) for kind, own in by_kind.items()}
     parts: list[Part] = [
@@ -180,7 +148,7 @@ def section(results: Results, scale: str) -> Section:
             "Outside the claimed error, by method",
             ["method", *_HEADER],
             [[kind, *total.row] for kind, total in totals.items()],
-            f"With a tolerance, rtol = {_TOLERANCE['rtol']:g} or atol = {_TOLERANCE['atol']:g}, "
+            f"With a tolerance, rtol = {table_runs.TOLERANCE['rtol']:g} or atol = {table_runs.TOLERANCE['atol']:g}, "
             "points are added until the claimed error is small enough, which favours runs that "
             "underestimate it.",
         ),
