@@ -210,7 +210,7 @@ def _picture(found: list[Cell]) -> Picture:
         means = [cell.scores[n].mean for n in numbers]
         halves = [cell.scores[n].high - cell.scores[n].mean for n in numbers]
         margin = "" if cell.margin is None else f", margin {cell.margin:g}"
-        label = f"C = {cell.classes}, σ = {cell.sigma:g}{margin}"
+        label = f"C = {cell.classes}, sigma = {cell.sigma:g}{margin}"
         ax.errorbar(numbers, means, halves, fmt="o-", color=f"C{k}", capsize=2, label=label)
         rows += [[label, n, mean] for n, mean in zip(numbers, means, strict=True)]
     ax.legend(fontsize="small")
