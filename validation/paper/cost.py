@@ -48,6 +48,8 @@ def section(results: Results, scale: str) -> Section:
     in_samples = cost_page.exponent(by_samples, "published", "seconds")
     exact = cost_page.exponent(by_classes, "exact_loss", "seconds")
     fixed = cost.SIZES[scale].fixed_classes
+    most = max(by_classes)
+    ratio = by_classes[most]["published"].seconds / by_classes[most]["exact_loss"].seconds
     parts += [
         Text(
             "The published numbers are a GPU's. Here both ways run on this machine's CPU in one "
@@ -59,6 +61,13 @@ def section(results: Results, scale: str) -> Section:
         ),
         _table("classes", f"N = {cost.FIXED_SAMPLES}", by_classes),
         _table("samples", f"C = {fixed}", by_samples),
+        *cost_page.pictures(by_classes, by_samples, cost.SIZES[scale], ("seconds",)),
+        Check(
+            f"At C = {most}, N = {cost.FIXED_SAMPLES}, `exact_loss` takes less than a twentieth of "
+            "the time of the published algorithm.",
+            ratio > 20.0,
+            f"1/{ratio:,.0f} of it.",
+        ),
         *(
             Check(
                 f"The published algorithm's time grows as published, like {axis}^{theory:g}: the "

@@ -99,7 +99,7 @@ def section(results: Results, scale: str) -> Section:
             "beforehand; its memory is that of one row of a batch that is computed at once, as "
             "the paper does it. `exact_loss` has no N."
         ),
-        *_pictures(by_classes, by_samples, size),
+        *pictures(by_classes, by_samples, size),
         _exponents(fits),
         *_checks(most, time, memory, ours, in_n),
     ]
@@ -144,8 +144,11 @@ def _exponents(fits: Mapping[tuple[str, str, str], Power]) -> Table:
 _KEYS = ("seconds", "bytes")
 
 
-def _pictures(by_classes: By, by_samples: By, size: Sizes) -> list[Picture]:
-    pictures = []
+def pictures(
+    by_classes: By, by_samples: By, size: Sizes, keys: tuple[str, ...] = ("seconds", "bytes")
+) -> list[Picture]:
+    """Return pictures of time and memory an example, against classes and against draws."""
+    shown = []
     axes_of = (
         (f"C (N = {FIXED_SAMPLES})", by_classes),
         (f"N (C = {size.fixed_classes})", by_samples),
@@ -155,6 +158,8 @@ def _pictures(by_classes: By, by_samples: By, size: Sizes) -> list[Picture]:
             ("seconds", 1e3, "ms an example"),
             ("bytes", 1e-6, "MB an example"),
         ):
+            if key not in keys:
+                continue
             title = f"{'Time' if key == 'seconds' else 'Memory'} against {axis}"
             figure, ax = axes(log="xy", xlabel=axis, ylabel=label)
             lines = {
@@ -165,8 +170,8 @@ def _pictures(by_classes: By, by_samples: By, size: Sizes) -> list[Picture]:
             ax.legend()
             rows = [list(row) for row in zip(by, *lines.values(), strict=True)]
             data = Table(title, [axis, *(f"{program}, {label}" for program in PROGRAMS)], rows)
-            pictures.append(Picture(title, figure, data))
-    return pictures
+            shown.append(Picture(title, figure, data))
+    return shown
 
 
 def _checks(most: int, time: float, memory: float, ours: Power, in_n: Power) -> list[Check]:

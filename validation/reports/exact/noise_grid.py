@@ -8,13 +8,16 @@ through the normalisation of scores by the batch's deviation, as in the authors'
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from validation.oracles.one_dimension import FloatArray
 from validation.reports.exact.published_estimator import Draws, draws, estimates
 from validation.running import Task
+
+IntArray: TypeAlias = NDArray[np.int64]
 
 EXAMPLES = 64  # of a batch
 LIFT = 2.0  # of the label's score, as in the middle of training
@@ -125,7 +128,7 @@ def cosines_of(
     return found
 
 
-def random_batch(classes: int, batch: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def random_batch(classes: int, batch: int) -> tuple[FloatArray, IntArray, FloatArray]:
     """Return scores (B, C), labels (B,) and features (B, F): a class's mean and noise."""
     rng = np.random.default_rng([classes, batch])
     labels = rng.integers(classes, size=EXAMPLES)
@@ -136,7 +139,7 @@ def random_batch(classes: int, batch: int) -> tuple[FloatArray, FloatArray, Floa
 
 
 def differences(
-    scores: FloatArray, labels: FloatArray, normalize: bool, margin: float | None, sigma: float
+    scores: FloatArray, labels: IntArray, normalize: bool, margin: float | None, sigma: float
 ) -> tuple[FloatArray, Any]:
     """Return limits m, (B, C - 1), and what takes derivatives in them to those in the scores."""
     import torch
@@ -157,7 +160,7 @@ def differences(
 
 def exact_gradient(
     scores: FloatArray,
-    labels: FloatArray,
+    labels: IntArray,
     normalize: bool,
     margin: float | None,
     sigma: float,

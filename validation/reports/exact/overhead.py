@@ -99,6 +99,6 @@ def published_loss(dtype: Any) -> Any:
         label = labels[:, None]
         others = torch.arange(scores.shape[1]) != label
         gaps = (scores.gather(1, label) - scores)[others].view(len(scores), -1)
-        return Estimate.apply(gaps).mean()  # type: ignore[no-untyped-call]
+        return Estimate.apply(gaps).mean()
 
     return loss

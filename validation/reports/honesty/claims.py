@@ -76,4 +76,4 @@ def answer(subject: str, cases: Sequence[Claim]) -> str:
     counted = count(case.judged for case in cases)
     if not counted.claims:
         return "Not computed yet."
-    return f"{subject}: {counted} of the claims outside, where 1 % is promised."
+    return f"{subject}: {counted} outside, where 1 % is promised."

@@ -1,9 +1,9 @@
 """Counts of claims inside and outside, and whether a group of them is honest; a part of honesty.
 
 A group of claims is dishonest if its share outside is above the promise of 1 % beyond chance: the
-one-sided lower bound of Clopper and Pearson is above 1 %, at a level of 5 % divided by the number of
-groups looked at together (Bonferroni), so that all of them together raise a false alarm in one run
-of twenty at most. It is honest if the upper end of its 95 % interval is at 1 % or below.
+one-sided lower bound of Clopper and Pearson is above 1 %, at a level of 5 % divided by the number
+of groups looked at together (Bonferroni), so that all of them together raise a false alarm in one
+run of twenty at most. It is honest if the upper end of its 95 % interval is at 1 % or below.
 """
 
 from __future__ import annotations

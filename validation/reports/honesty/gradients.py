@@ -35,7 +35,7 @@ def tasks(scale: str) -> list[Task]:
 class Case(NamedTuple):
     """One gradient: entries with a claim and how many of them are outside; the largest ratio."""
 
-    index: int
+    number: int
     regime: str
     d: int
     log_prob: float
@@ -49,7 +49,7 @@ def gradients(method: str, seeds: int, largest: int) -> list[Case]:
     """Return the claims of a method for stored orthants with known gradients."""
     found: list[Case] = []
     cases = json.loads((REFERENCE / "one_factor.json").read_text())
-    for index, case in enumerate(cases):
+    for number, case in enumerate(cases):
         log_prob = float(case["log_prob"])
         if case["regime"] not in _REGIMES or log_prob < -700:
             continue
@@ -68,7 +68,7 @@ def gradients(method: str, seeds: int, largest: int) -> list[Case]:
             claims = np.isfinite(error)
             ratio = float(np.max(off[claims] / error[claims], initial=0.0))
             outside = int(np.sum(~(off[claims] <= error[claims])))
-            which = (index, case["regime"], m.size, log_prob, seed)
+            which = (number, case["regime"], m.size, log_prob, seed)
             found.append(Case(*which, int(claims.sum()), outside, ratio))
     return found
 

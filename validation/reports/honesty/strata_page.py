@@ -9,7 +9,7 @@ from validation.problems.strata import REGIMES, SIZES
 from validation.reports import Results
 from validation.reports.honesty import known
 from validation.reports.honesty.counts import Counted, Group, count, groups_table
-from validation.reports.honesty.strata import COUNTS, METHODS, Claim
+from validation.reports.honesty.strata import COUNTS, METHODS, Claim, tasks
 from validation.reports.runs import PROMISE
 
 
@@ -50,6 +50,7 @@ def section(results: Results, scale: str) -> Section:
     if not claims:
         return Section(title, [], "Not computed yet.")
     groups = count_strata(claims)
+    complete = scale == "full" and all(task.name in results for task in tasks(scale))
     tests = sum(counted.claims > 0 for counted in groups.values())
     failures = [
         [c.regime, c.d, c.family, c.truth, c.method, c.claimed, c.judged.true]
@@ -77,7 +78,7 @@ def section(results: Results, scale: str) -> Section:
             "at 1 % or below.",
             cite="honesty-strata",
         ),
-        *known.compare("random strata", groups, known.RANDOM_STRATA, scale == "full"),
+        *known.compare("random strata", groups, known.RANDOM_STRATA, complete),
         _picture(groups),
         Table(
             "All claims outside on random problems",
@@ -120,17 +121,18 @@ def findings(by_method: dict[str, Counted], groups: dict[Group, Counted]) -> lis
     genz = groups[Group("genz", "deep tail")]
     return [
         Finding(
-            "Claimed errors hold in 99 % of runs, in every regime, with `auto` and `tilting`.",
+            "Claimed errors hold in 99 % of runs with `auto` and `tilting`, and in no regime in "
+            "significantly fewer.",
             "",
             f"`auto` {held['auto']}, `tilting` {held['tilting']}; worst regime: {worst}, "
             f"{100 - 100 * reliable[worst].share:.2f} % ({_kept(reliable[worst])})",
-            _reliable(reliable, tests),
+            _reliable(by_method, reliable, tests),
         ),
         Finding(
             "Claimed errors of plain Genz (`genz`) also hold in deep tails (log P below -745).",
             "",
-            f"outside {genz} % of the claims, where 1 % is promised".replace(" %)", ")"),
-            _plain(genz, tests),
+            f"outside in {genz} claims, where 1 % is promised",
+            _plain(genz),
         ),
     ]
 
@@ -140,18 +142,19 @@ def _kept(counted: Counted) -> str:
     return f"{100 - 100 * high:.2f} to {100 - 100 * low:.2f}"
 
 
-def _reliable(groups: dict[Group, Counted], tests: int) -> Verdict:
-    if any(c.honesty(tests) == "dishonest" for c in groups.values()):
+def _reliable(by_method: dict[str, Counted], groups: dict[Group, Counted], tests: int) -> Verdict:
+    pooled = [c for name, c in by_method.items() if known.is_reliable(name)]
+    if any(c.honesty(tests) == "dishonest" for c in [*pooled, *groups.values()]):
         return "does not hold"
-    # Shown if every interval's lower part is compatible and the share itself is within the promise.
-    return "holds" if all(c.interval[1] <= PROMISE for c in groups.values()) else "not decided"
+    return "holds" if all(c.honesty(1) == "honest" for c in pooled) else "not decided"
 
 
-def _plain(counted: Counted, tests: int) -> Verdict:
-    verdict = counted.honesty(tests)
-    if verdict == "dishonest":
+def _plain(counted: Counted) -> Verdict:
+    """One stratum that was named beforehand: its 95 % interval, without a correction."""
+    low, high = counted.interval
+    if low > PROMISE:
         return "does not hold"
-    return "holds" if verdict == "honest" else "not decided"
+    return "holds" if high <= PROMISE else "not decided"
 
 
 def _picture(groups: dict[Group, Counted]) -> Picture:
