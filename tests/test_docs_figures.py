@@ -183,7 +183,7 @@ def test_a_report_replaces_what_pages_cite(tmp_path):
     assert found["other"] == old[1]
     assert (found["new"].page, found["new"].rows) == ("p.md", [[3.1235]])
     assert found["findings"].rows == [["c", "1", "2", "v"]]
-    assert "It is 3.\n" in cited.fill(pages["p.md"], found)
+    assert "It is 3. <small>" in cited.fill(pages["p.md"], found)
     file.write_text(cited.dump(list(found.values())))
     assert cited.entries(file) == [through_json(each) for each in found.values()]
 

@@ -87,10 +87,10 @@ def table(name: str) -> Entry:
 
 def render(entry: Entry) -> str:
     """Return an entry as the Markdown that stands between the comments of its page."""
-    lines = [entry.text] if entry.text else []
-    if entry.rows:
-        lines = [_line(entry.header), "|" + "---|" * len(entry.header), *map(_line, entry.rows)]
     source = f"<small>`{entry.command}`, commit {entry.commit}, {entry.date}</small>"
+    if entry.text:
+        return f"{entry.text} {source}\n"
+    lines = [_line(entry.header), "|" + "---|" * len(entry.header), *map(_line, entry.rows)]
     return "\n".join([*lines, "", source, ""])
 
 
