@@ -15,7 +15,7 @@ from validation.page.content import Part
 from validation.page.files import write as write_files
 from validation.page.html import checks
 from validation.running import Outcome, Store, Task, run
-from validation.running.task import source
+from validation.running.task import commit
 
 # (tasks done, tasks in all, name, seconds, whether it failed)
 Progress = Callable[[int, int, str, float, bool], None]
@@ -30,6 +30,7 @@ def sections(
     dask: str | None = None,
     compute: bool = True,
     fresh: bool = False,
+    only: str = "",
     progress: Progress = lambda *told: None,
 ) -> dict[str, Section]:
     """The sections of reports, by name; what ``folder`` has of their tasks is not done again.
@@ -48,6 +49,8 @@ def sections(
         Otherwise sections say what is in the folder, and how many tasks are not.
     fresh : bool
         Do all of these reports' tasks, whatever the folder has.
+    only : str
+        Compute just the tasks whose names contain it.
     progress : callable
         Called after each task with tasks done, tasks in all, name, seconds, and whether it failed.
     """
@@ -55,25 +58,28 @@ def sections(
     missing = {name: _missing(reports.REPORTS[name].needs) for name in names}
     tasks = {name: reports.get(name).tasks(scale) for name in names if not missing[name]}
     everything = [(name, task) for name in tasks for task in tasks[name]]
+    chosen = [(name, task) for name, task in everything if only in task.name and compute]
     if fresh:
-        for _, task in everything:
+        for _, task in chosen:
             store.forget(task)
-    known = {task.key: store.get(task) is not None for _, task in everything}  # equal ones once
+    known = {task.key: store.get(task) is not None for _, task in chosen}  # equal ones once
     done = sum(known.values())
 
     def report(index: int, outcome: Outcome) -> None:
         nonlocal done
         done += 1
-        name, task = everything[index]
+        name, task = chosen[index]
         failed = outcome.failure is not None
         progress(done, len(known), f"{name}: {task.name}", outcome.seconds, failed)
 
-    outcomes: Sequence[Outcome | None]
-    if compute:
-        outcomes = run([task for _, task in everything], store, jobs=jobs, dask=dask, report=report)
-    else:
-        outcomes = [store.get(task) for _, task in everything]
-    came = list(zip(everything, outcomes, strict=True))
+    computed = run([task for _, task in chosen], store, jobs=jobs, dask=dask, report=report)
+    outcomes: dict[str, Outcome | None] = {
+        task.key: outcome for (_, task), outcome in zip(chosen, computed, strict=True)
+    }
+    came = [
+        ((name, task), outcomes[task.key] if task.key in outcomes else store.get(task))
+        for name, task in everything
+    ]
     found = {}
     for name in names:
         if missing[name]:
@@ -94,7 +100,7 @@ def write(found: Mapping[str, Section], scale: str, folder: Path, name: str) -> 
     facts = {
         "date": datetime.date.today().isoformat(),
         "machine and versions": machine(),
-        "source": f"{source()} (a fingerprint of the code)",
+        "commit": commit() or "unknown",
         "scale": scale,
     }
     for oracle in inventory.oracles():

@@ -59,6 +59,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--out", type=Path, default=Path("validation-report"), help="folder of the page"
     )
+    parser.add_argument(
+        "--only", metavar="TEXT", default="", help="compute only tasks whose name contains TEXT"
+    )
     parser.add_argument("--jobs", type=_count, default=_cores(), help="processes")
     parser.add_argument("--dask", metavar="ADDRESS", help="scheduler of a Dask cluster")
     parser.add_argument("--data-dir", type=Path, help="folder of MNIST, CIFAR-10 and UCI files")
@@ -120,6 +123,7 @@ def _run(options: argparse.Namespace) -> int:
         dask=options.dask,
         compute=not options.page,
         fresh=options.fresh,
+        only=options.only,
         progress=progress,
     )
     name = "index" if names == tuple(reports.REPORTS) else "-".join(names)

@@ -99,8 +99,8 @@ def load(
     examples : int, optional
         Number of training examples to use, always the same ones; all of them unless given.
     **options
-        Of single sets: ``batches`` (cifar10), ``partition`` (uci), ``path``, ``size`` and others
-        (folder), ``path``, ``target``, ``test_path`` (csv).
+        Of single sets: ``batches`` (cifar10), ``partition`` and ``categorical`` (uci), ``path``,
+        ``size`` and others (folder), ``path``, ``target``, ``test_path`` (csv); see docs/data.md.
 
     Returns
     -------

@@ -12,11 +12,15 @@ The authors standardised the two files of a set with a test part apart from one 
 several sets only one of them: as they are, 1-nearest-neighbour has 4 % on hayes-roth's test
 part. With partition "official" each of the two parts is therefore standardised by its own mean
 and deviation; that looks at the features of the test part, not at its labels.
+
+Option ``categorical`` puts indicators in place of columns that are categories; see
+`exact_torch.data.uci_categories` for which they are.
 """
 
 import hashlib
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +31,7 @@ from exact_torch._arguments import choice
 from exact_torch.data.dataset import Dataset, MemorySplit, assemble, moments, stratified
 from exact_torch.data.download import DataError, extract
 from exact_torch.data.files import cache, data_folder, read
+from exact_torch.data.uci_categories import categorical_columns, with_indicators
 
 _ARCHIVES = ("uci121_R_dat.tar.xz", "data.tar.gz")
 _ORIGIN = "http://persoal.citius.usc.es/manuel.fernandez.delgado/papers/jmlr/data.tar.gz"
@@ -64,7 +69,12 @@ def uci_names(folder: str | Path | None = None) -> tuple[str, ...]:
 
 
 def load_uci(
-    member: str, folder: Path, validation: float, fetch: bool, partition: str | None = None
+    member: str,
+    folder: Path,
+    validation: float,
+    fetch: bool,
+    partition: str | None = None,
+    categorical: str | Sequence[int] | None = None,
 ) -> Dataset:
     """One table.
 
@@ -74,6 +84,10 @@ def load_uci(
     partition : what the test part is: "official" (the set's own), "holdout" (a fixed stratified
         fifth), "fold0" to "fold3", or "tuning" (the second half of ``conxuntos.dat``). Default:
         "official" where the set has one, else "holdout".
+    categorical : the columns to replace by an indicator for each of their values, one-hot: their
+        numbers from 1, or "documented" for those that the UCI repository documents as categories.
+        Default: none, the numbers of the files. Not with the official test part: its file is
+        scaled apart, so that values of the two cannot be matched.
     """
     root = _root(folder)
     home = root / member
@@ -89,6 +103,14 @@ def load_uci(
 
     source = whole if whole.is_file() else home / f"{member}_train_R.dat"
     data, labels = read_table(source)
+    columns: tuple[int, ...] = ()
+    if categorical is not None:
+        columns = categorical_columns(member, categorical, data.shape[1])
+    if columns and partition == "official":
+        raise ValueError(
+            f"categorical needs another partition of {member}, such as 'holdout' or 'fold0': the "
+            "files of the official one are scaled apart, so their categories cannot be matched"
+        )
     if partition == "official":
         test_data, test_labels = read_table(apart)
         data, test_data = _standardised(data), _standardised(test_data)
@@ -96,6 +118,9 @@ def load_uci(
             raise DataError(f"{apart} has {test_data.shape[1]} features, {source} {data.shape[1]}")
     else:
         train, test = _rows(home, partition, labels)
+        if columns:
+            kept, _ = stratified(labels[train], validation)
+            data = with_indicators(data, columns, train[kept])
         test_data, test_labels = data[test], labels[test]
         data, labels = data[train], labels[train]
     classes = 1 + int(torch.cat([labels, test_labels]).max())

@@ -1,6 +1,7 @@
 """Tasks are done once, kept, done again when a worker is lost, and the same whatever runs them."""
 
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -95,27 +96,16 @@ def test_other_arguments_or_another_library_are_another_result(monkeypatch):
     assert key == Task("another name", draw, {"n": 5, "seed": 0}).key
     assert key != DRAWS[1].key
     assert key != Task("draw 0", fails, {"seed": 0, "n": 5}).key
-    monkeypatch.setattr(task, "source", lambda: "another")
+    monkeypatch.setattr(task, "fingerprint", lambda call: "another")
     assert key != DRAWS[0].key
 
 
-def test_the_fingerprint_is_of_what_computes(monkeypatch, tmp_path):
-    for package in task.PACKAGES:
-        (tmp_path / package).mkdir()
-        (tmp_path / package / "code.py").write_text("x = 1\n")
-        (tmp_path / package / "cli.py").write_text("print(1)\n")
-    (tmp_path / "validation" / "running").mkdir()
-    monkeypatch.setattr(task, "__file__", str(tmp_path / "validation" / "running" / "task.py"))
-    found = [task.source.__wrapped__()]
-    changes = (
-        ("cli.py", "print(2)\n"),
-        ("code.py", '"""Words."""\nx = 1  # more words\n'),
-        ("code.py", "x = 2\n"),
-    )
-    for name, text in changes:
-        (tmp_path / "mvnorth" / name).write_text(text)
-        found.append(task.source.__wrapped__())
-    assert found[0] == found[1] == found[2] != found[3]
+def test_results_name_the_commit_and_the_day(store, monkeypatch):
+    monkeypatch.setattr(task, "commit", lambda: "abc1234")
+    store.put(DRAWS[0], DRAWS[0].perform())
+    stored = store.get(DRAWS[0])
+    assert stored.commit == "abc1234"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", stored.date)
 
 
 def test_a_failure_is_told_and_tried_again(store):

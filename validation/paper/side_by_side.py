@@ -62,7 +62,8 @@ def train_all(configs: Sequence[Config], dataset: Dataset | None = None) -> list
     if any(replace(each, **_own(configs[0])) != configs[0] for each in configs):
         raise ValueError(f"configs must be alike but for {', '.join(sorted(_OWN))}")
     if dataset is None:
-        dataset = data.load(configs[0].data, validation=configs[0].validation)
+        first = configs[0]
+        dataset = data.load(first.data, validation=first.validation, **first.data_options)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -333,7 +333,8 @@ def _missing(sets: Sequence[str], scale: str) -> list[Part]:
 
 
 def _dataset(config: Config) -> data.Dataset:
-    return data.load(config.data, validation=config.validation, download=False)
+    options = config.data_options
+    return data.load(config.data, validation=config.validation, download=False, **options)
 
 
 def _with(config: Config, settings: Mapping[str, Any]) -> Config:

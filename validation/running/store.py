@@ -22,7 +22,8 @@ class Store:
         """The outcome of a task, if it was done before; an unreadable file is no outcome."""
         try:
             stored = json.loads(self._path(task).read_text())
-            return Outcome(stored["value"], stored["seconds"])
+            made = {name: stored.get(name, "") for name in ("commit", "date")}
+            return Outcome(stored["value"], stored["seconds"], **made)
         except (FileNotFoundError, ValueError, KeyError):
             return None
 

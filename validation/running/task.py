@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import ast
+import datetime
 import functools
 import hashlib
 import json
+import subprocess
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -14,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from validation.oracles.inventory import oracles, package_version
+from validation.running.reach import Reached, reached
 
-PACKAGES = ("mvnorth", "exact_torch", "validation")
-_NOT_IN_RESULTS = ("cli.py", "__main__.py")
-_DATA = ("mvnorth/_tables/*.npy", "validation/reference/*.json", "validation/reference/*.npz")
+ROOT = Path(__file__).parents[2]
+_OTHER_SOFTWARE = ("validation.oracles.r_mvtnorm", "validation.oracles.botorch_mvnxpb")
 
 
 @dataclass(frozen=True)
@@ -44,66 +45,68 @@ class Task:
 
     @property
     def key(self) -> str:
-        """The name of its result: another one for other arguments or another library."""
-        what = [self.call.__module__, self.call.__qualname__, dict(self.arguments), source()]
+        """The name of its result: another one for other arguments, code or libraries."""
+        what = [self.call.__module__, self.call.__qualname__, dict(self.arguments)]
+        what.append(fingerprint(self.call))
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:20]
 
     def perform(self) -> Outcome:
         """Call the function; what it raises is an outcome too."""
         start = time.monotonic()
+        value, failure = None, None
         try:
             value = json.loads(json.dumps(self.call(**self.arguments)))  # as the store returns it
         except Exception:
-            return Outcome(None, time.monotonic() - start, traceback.format_exc())
-        return Outcome(value, time.monotonic() - start)
+            failure = traceback.format_exc()
+        today = datetime.date.today().isoformat()
+        return Outcome(value, time.monotonic() - start, failure, commit(), today)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a task: its value and seconds, or what went wrong."""
+    """What came of a task: its value and seconds, or what went wrong; which commit, which day."""
 
     value: Any
     seconds: float
     failure: str | None = None
+    commit: str = ""
+    date: str = ""
 
 
 @functools.cache
-def source() -> str:
-    """A fingerprint: results of other code, libraries or oracles are not those of these.
+def fingerprint(call: Callable[..., Any]) -> str:
+    """Return a fingerprint of all that results of a function depend on but its arguments.
 
-    Comments, docstrings and programs that only print are not part of it; tables and references are.
+    The code it reaches, the versions of numerical libraries, and those of other software where the
+    code calls it.
     """
-    root = Path(__file__).parents[2]
-    hashed = hashlib.sha256()
-    for package in PACKAGES:
-        for path in sorted((root / package).rglob("*.py")):
-            if path.name not in _NOT_IN_RESULTS:
-                hashed.update(f"{path.relative_to(root)} {_code(path.read_text())}".encode())
-    for pattern in _DATA:
-        for path in sorted(root.glob(pattern)):
-            hashed.update(path.read_bytes())
-    hashed.update(json.dumps([*versions().items(), *oracles()]).encode())
-    return hashed.hexdigest()[:12]
+    found: Reached = reached(call, ROOT)
+    what: list[Any] = [found.code, *versions().items()]
+    if any(module in found.modules for module in _OTHER_SOFTWARE):
+        what += oracles()
+    return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:12]
 
 
 def versions() -> dict[str, str | None]:
-    """Of the libraries that results depend on; None for those that are not there."""
+    """Return the versions of libraries that results depend on; None for those that are missing."""
     return {name: package_version(name) for name in ("numpy", "scipy", "numba", "torch")}
 
 
-def _code(text: str) -> str:
-    """What Python makes of a file, without texts that stand for themselves."""
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = [each for each in body if not _is_text(each)]  # type: ignore[attr-defined]
-    return ast.dump(tree)
+@functools.cache
+def commit() -> str:
+    """Return the commit of this code, with a plus sign if files differ; empty outside git."""
+    if not (ROOT / ".git").exists():
+        return ""
+    try:
+        name = _git("rev-parse", "--short=7", "HEAD")
+        changed = _git("status", "--porcelain", "--", "mvnorth", "exact_torch", "validation")
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f"{name}+" if changed else name
 
 
-def _is_text(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
+def _git(*arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
     )
+    return done.stdout.strip()

@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 
 from validation.running.store import Store
-from validation.running.task import Outcome, Task, source
+from validation.running.task import Outcome, Task
 
 _LOSSES = 3  # of processes; from then on each task has one of its own
 
@@ -105,7 +105,7 @@ def on_dask(tasks: Mapping[int, Task], address: str) -> Done:
             )
         folder = os.environ.get("EXACT_TORCH_DATA")
         futures = {
-            client.submit(_there, task, source(), folder, key=f"validation-{task.key}"): index
+            client.submit(_there, task, task.key, folder, key=f"validation-{task.key}"): index
             for index, task in tasks.items()
         }
         for future in distributed.as_completed(futures):
@@ -117,7 +117,7 @@ def on_dask(tasks: Mapping[int, Task], address: str) -> Done:
 
 def _there(task: Task, expected: str, folder: str | None) -> Outcome:
     """On a worker, which must have the code, libraries and data of who asks."""
-    if source() != expected:
+    if task.key != expected:
         return Outcome(None, 0.0, "this Dask worker has other code, libraries or oracles")
     if folder is not None:
         os.environ["EXACT_TORCH_DATA"] = folder

@@ -3,10 +3,12 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from exact_torch import data
+from exact_torch.data.uci_categories import DOCUMENTED
 
 FOLDER = Path(os.environ.get("EXACT_TORCH_DATA", "nowhere"))
 
@@ -55,3 +57,27 @@ def test_uci(tmp_path, monkeypatch):
         "letter": (16000, 4000, 26, 16),
         "plant-margin": (1280, 320, 100, 64),
     }
+
+
+@needs("uci121")
+def test_documented_categories(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    features = {}
+    for name in set(DOCUMENTED) & set(data.uci_names()):
+        options = {"partition": "holdout", "validation": 0}
+        plain = data.load(f"uci/{name}", **options).train
+        table = data.load(f"uci/{name}", categorical="documented", **options)
+        values = [column.unique() for column in plain.inputs(torch.arange(len(plain))).T]
+        columns = DOCUMENTED[name]
+        if columns:
+            assert max(columns) <= len(values), name
+            assert max(len(values[column - 1]) for column in columns) <= 12, name
+            counts = [len(each) if n in columns else 1 for n, each in enumerate(values, 1)]
+            varying = [len(each) > 1 for each in values]
+            assert table.shape == (sum(np.multiply(counts, varying)),), name
+        features[name] = table.shape[0]
+    assert features["car"] == 21  # 4 + 4 + 4 + 3 + 3 + 3
+    assert features["nursery"] == 27
+    assert features["tic-tac-toe"] == 27
+    assert features["wine"] == 13
+    assert features["cylinder-bands"] == 76  # 19 of them numbers

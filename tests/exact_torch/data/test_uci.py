@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from exact_torch import data
-from exact_torch.data import uci
+from exact_torch.data import uci, uci_categories
 
 RNG = np.random.default_rng(2)
 
@@ -150,3 +150,75 @@ def test_damaged_files_are_named(sets, file, damage, message):
     path.write_text(damage(path.read_text()))
     with pytest.raises(data.DataError, match=f"{file} .*{message}"):
         data.load("uci/alone", sets[0], partition="fold0")
+
+
+def write_categories(root, name="alone"):
+    """Column 1: four values, one of them in row 0 only; column 2: a constant; column 3: numbers."""
+    path = root / "uci121" / name / f"{name}_R.dat"
+    lines = path.read_text().splitlines()
+    codes = [9.5] + [(-1.5, 0.25, 2.0)[row % 3] for row in range(len(lines) - 2)]
+    for row, code in enumerate(codes):
+        fields = lines[1 + row].split("\t")
+        lines[1 + row] = "\t".join([fields[0], str(code), "7", *fields[3:]])
+    path.write_text("\n".join(lines) + "\n")
+    return np.array(codes)
+
+
+def test_categories_become_indicators(sets):
+    codes = write_categories(sets[0])
+    (features, _), folds = sets[1]["alone"]
+    train, test = np.arange(20, 40), np.arange(20)  # row 0, with a value of its own, is not trained
+    lines = [" ".join(map(str, part)) for part in (train, test, *folds[2:])]
+    (sets[0] / "uci121" / "alone" / "conxuntos_kfold.dat").write_text("\n".join(lines))
+    options = {"validation": 0, "partition": "fold0"}
+    dataset = data.load("uci/alone", sets[0], categorical=[1, 2], **options)
+    assert dataset.shape == (4,)  # three values of training rows, no constant, the numbers
+    for split, rows in ((dataset.train, train), (dataset.test, test)):
+        expected = (codes[rows, None] == [-1.5, 0.25, 2.0]).astype(float)
+        np.testing.assert_array_equal(rows_of(split)[:, :3], expected)
+        np.testing.assert_allclose(rows_of(split)[:, 3], features[rows, 2], rtol=1e-6)
+    unseen = rows_of(dataset.test)[test.tolist().index(0)]
+    assert unseen[:3].tolist() == [0, 0, 0]
+    plain = data.load("uci/alone", sets[0], **options)
+    np.testing.assert_allclose(rows_of(plain.test)[:, 0], codes[test])  # the default: as they are
+
+
+def test_categories_are_those_of_the_rows_without_validation(sets):
+    codes = write_categories(sets[0])
+    for validation in (0.25, 0.5, 0.75):
+        dataset = data.load("uci/alone", sets[0], validation=validation, categorical=[1])
+        indicators = rows_of(dataset.train)[:, :-1]
+        assert (indicators.sum(0) > 0).all()
+        assert (indicators.sum(1) == 1).all()
+        assert indicators.shape[1] <= len(set(codes))
+
+
+def test_documented_categories(sets, monkeypatch):
+    write_categories(sets[0])
+    with pytest.raises(ValueError, match=r"alone are not documented here.*adult, annealing"):
+        data.load("uci/alone", sets[0], categorical="documented")
+    monkeypatch.setitem(uci_categories.DOCUMENTED, "alone", (1,))
+    listed = data.load("uci/alone", sets[0], categorical=[1])
+    documented = data.load("uci/alone", sets[0], categorical="documented")
+    assert rows_of(documented.test).equal(rows_of(listed.test))
+    monkeypatch.setitem(uci_categories.DOCUMENTED, "alone", ())
+    numbers = data.load("uci/alone", sets[0], categorical="documented")
+    assert rows_of(numbers.test).equal(rows_of(data.load("uci/alone", sets[0]).test))
+
+
+@pytest.mark.parametrize("categorical", ["onehot", [0], [4], [1.0], [True], 2.5])
+def test_wrong_categories(sets, categorical):
+    with pytest.raises(ValueError, match=r"categorical must be 'documented' or a sequence.*1 to 3"):
+        data.load("uci/alone", sets[0], categorical=categorical)
+
+
+def test_categories_of_the_official_parts_cannot_be_matched(sets):
+    with pytest.raises(ValueError, match=r"another partition of parted.*scaled apart"):
+        data.load("uci/parted", sets[0], categorical=[1])
+    assert data.load("uci/parted", sets[0], categorical=[1], partition="holdout").shape[0] > 3
+
+
+def test_documented_columns_are_numbered_from_one():
+    for name, columns in uci_categories.DOCUMENTED.items():
+        assert list(columns) == sorted(set(columns)), name
+        assert not columns or columns[0] >= 1, name

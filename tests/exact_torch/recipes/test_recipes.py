@@ -226,6 +226,7 @@ def test_mixing():
     assert fourth.search["iris-hidden-el"] == {"lr": (0.01, 0.005, 0.001)}
     iris = fourth.runs["iris-hidden-el"]
     assert (iris.epochs, iris.batch_size, iris.select) == (50, 8, "best")
+    assert fourth.runs["iris-hidden-focal"].loss_options == {"gamma": 2.0, "alpha": 0.25}
     fifth = recipe("mixing-table5").runs
     assert len(fifth) == 6 * 3
     assert fifth["cifar100-resnet110-cot"].schedule_options["milestones"] == [100, 150]
