@@ -33,6 +33,7 @@ SETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 _SGD = (0.01, 0.03, 0.1, 0.3)
 RATES = {"sgd": _SGD, "adam": (3e-4, 1e-3, 3e-3, 1e-2), "asam": _SGD}
 PILOT_SEED = 100
+JUDGED = ("exact", "exact_v1", "ce", "hinge")
 
 _DATA: dict[str, dict[str, Any]] = {
     "digits": {"data": "digits"},
@@ -116,6 +117,36 @@ def compare(
     }
 
 
+def linear_reference(data: str, options: Mapping[str, Any]) -> float:
+    """Return the test accuracy of scikit-learn's logistic regression on the same images."""
+    import torch
+    from sklearn.linear_model import LogisticRegression
+    from threadpoolctl import threadpool_limits
+
+    from exact_torch.data import load
+
+    dataset = load(data, validation=0.1, download=False, **options)
+    pixels = []
+    for split in (dataset.train, dataset.test):
+        images = split.inputs(torch.arange(len(split))).float()
+        pixels.append(((images - dataset.mean) / dataset.std).flatten(1).numpy())
+    with threadpool_limits(1):
+        model = LogisticRegression(C=1e-3, max_iter=500)
+        model.fit(pixels[0], dataset.train.labels.numpy())
+    return float(model.score(pixels[1], dataset.test.labels.numpy()))
+
+
+def run_judged(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a run's test results, and those computed anew from its stored network."""
+    from validation.paper.judged_again import judge
+    from validation.paper.training import train_once
+
+    outcome = train_once(config, look=judge)
+    kept = ("accuracy", "expected_accuracy", "confusion")
+    measured = {name: outcome["summary"][f"test_{name}"] for name in kept}
+    return measured | {"again": outcome["looked"]}
+
+
 def there(data: str) -> bool:
     """Return whether a set can be trained on here."""
     return data_sets.there(data, **({"batches": (1,)} if data == "cifar10" else {}))
@@ -138,10 +169,19 @@ def name(data: str, optimizer: str, loss: str) -> str:
     return f"{data}, {optimizer}, {loss}"
 
 
+def judged(scale: str) -> dict[str, Config]:
+    """Return the configs of runs on digits whose networks independent code judges again."""
+    steps = 40 if scale == "small" else 200
+    return {
+        f"judged again, {loss}": replace(config("digits", loss, "adam", steps), lr=3e-3)
+        for loss in JUDGED
+    }
+
+
 def tasks(scale: str) -> list[Task]:
-    """Return a task for each cell."""
+    """Return a task for each cell, linear classifiers, and runs that are judged again."""
     plan = PLANS[scale]
-    return [
+    listed = [
         Task(
             name(data, optimizer, loss),
             compare,
@@ -153,4 +193,17 @@ def tasks(scale: str) -> list[Task]:
             },
         )
         for data, optimizer, loss in cells(scale)
+    ]
+    if scale == "full":
+        listed += [
+            Task(
+                f"linear, {data}",
+                linear_reference,
+                {"data": data, "options": _DATA[data].get("data_options", {})},
+            )
+            for data in plan.data
+            if there(data)
+        ]
+    return listed + [
+        Task(name, run_judged, {"config": each.to_json()}) for name, each in judged(scale).items()
     ]
