@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-# First version, table 1 (SGD): (EXACT, CE) of ResNet-18, WRN-16-8, EfficientNetV2-M, PyramidNet-272.
+# First version, table 1 (SGD): (EXACT, CE) of ResNet-18, WRN-16-8, EfficientNetV2-M and
+# PyramidNet-272.
 V1_TABLE1 = {
     "mnist": ((99.63, 99.70), (99.65, 99.67), (99.63, 99.70), (99.66, 99.67)),
     "svhn": ((97.09, 96.80), (97.30, 96.91), (97.23, 97.14), (97.88, 97.82)),

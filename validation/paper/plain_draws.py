@@ -20,7 +20,7 @@ class _MinusLogP(torch.autograd.Function):
     """Minus the estimated log-probability of rows m, (B, d), with the estimated gradient."""
 
     @staticmethod
-    def forward(ctx: Any, m: Tensor, samples: int) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, m: Tensor, samples: int) -> Tensor:
         rows, d = m.shape
         estimate = Published(d + 1, samples, m.dtype)
         estimate.chunk = rows  # all rows at once, because each has points of its own
