@@ -6,6 +6,7 @@ For tables with hundreds of short runs, where writing and judging a run takes as
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from torch import nn
 
 from exact_torch import data
 from exact_torch.data import Dataset
+from exact_torch.heads import GaussianHead
 from exact_torch.train.config import Config
 from exact_torch.train.distributed import Processes
 from exact_torch.train.evaluate import scores_of
@@ -75,7 +77,7 @@ def _load(name: str, validation: float, options: tuple[tuple[str, Any], ...]) ->
     return data.load(name, validation=validation, download=False, **dict(options))
 
 
-def train(config: Config, loss: nn.Module | None = None) -> Trained:
+def train(config: Config, loss: nn.Module | None = None, sigma_max: float | None = None) -> Trained:
     """Train a network on the CPU in one thread.
 
     Parameters
@@ -84,6 +86,8 @@ def train(config: Config, loss: nn.Module | None = None) -> Trained:
         All that is random comes from its seed.
     loss : nn.Module, optional
         Used in place of the config's loss.
+    sigma_max : float, optional
+        Upper limit of a predicted sigma, in place of four times the initial one.
     """
     options = tuple(
         (name, tuple(value) if isinstance(value, list) else value)
@@ -97,6 +101,8 @@ def train(config: Config, loss: nn.Module | None = None) -> Trained:
         training = _Unmeasured(config, dataset, device, Processes.start(device))
         if loss is not None:
             training.loss = loss
+        if sigma_max is not None:
+            _limit_sigma(training.network, sigma_max)
         while training.epoch < config.epochs:
             for inputs, labels in training.batches():
                 training.advance(inputs, labels)
@@ -104,3 +110,12 @@ def train(config: Config, loss: nn.Module | None = None) -> Trained:
     finally:
         torch.set_num_threads(threads)
     return Trained(training.evaluated, dataset)
+
+
+def _limit_sigma(network: nn.Module, sigma_max: float) -> None:
+    """Change the upper limit of a predicted sigma; sigma at the start stays the same."""
+    for head in network.modules():
+        if isinstance(head, GaussianHead):
+            head.sigma_max = sigma_max
+            share = (head.initial - head.sigma_min) / (sigma_max - head.initial)
+            nn.init.constant_(head.sigma_bias, math.log(share))
