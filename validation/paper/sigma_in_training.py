@@ -9,7 +9,7 @@ from exact_torch import recipes
 from exact_torch.train import Config
 from validation import data_sets
 from validation.page import Check, NotRun, Picture, Section, Table, Text, axes
-from validation.paper import variants
+from validation.paper import sigma_rates, variants
 from validation.paper.training import train_once
 from validation.reports import Results
 from validation.running import Task
@@ -63,7 +63,7 @@ def tasks(scale: str) -> list[Task]:
             for data, run in runs(scale).items()
             for task in variants.tasks({data: run}, variants.seeds(scale, data))
         ),
-        *variants.tasks(sgd(scale), _RATE_SEEDS[scale]),
+        *sigma_rates.tasks(scale),
         Task("repeated", repeated, {"config": short.to_json()}),
     ]
 
