@@ -6,17 +6,18 @@ predictions (a small set of experiments, no figures).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from exact_torch.train import Config
-from validation.page import Check, Finding, NotRun, Picture, Section, Table, axes
-from validation.page.content import Part
+from validation import data_sets
+from validation.page import Check, Finding, NotRun, Picture, Section, Table, Text, axes
+from validation.page.content import Part, Verdict
 from validation.paper import image_runs
-from validation.paper.over_seeds import Interval, interval, over, paired
+from validation.paper.over_seeds import Interval, interval, paired
 from validation.reports import Results
 from validation.running import Task
 
@@ -105,4 +106,128 @@ def tasks(scale: str) -> list[Task]:
 
 def section(results: Results, scale: str) -> Section:
     """Return accuracies by the way of predicting, and what the paper says of it."""
-    return Section(TITLE, [])
+    done = {data: results[data] for data in _SETS[scale] if data in results}
+    parts: list[Part] = [
+        data_sets.missing(f"Prediction by sampling on {data}", data)
+        for data in _SETS[scale]
+        if not image_runs.there(data)
+    ]
+    ways = [way for data, runs in done.items() for way in _ways(data, runs)]
+    parts += _findings(ways)
+    if done:
+        parts.append(
+            Text(
+                "Networks trained with -log P and a predicted sigma (the small network of the "
+                f"image tables, Adam, {_STEPS[scale]} steps, {_SEEDS[scale]} seeds). The mean: the class "
+                "with the largest mean score, as the paper predicts. Sampling: scores are drawn "
+                "from the predicted distribution, and the class that is most often the largest is "
+                "taken, ties at random. Intervals are over seeds, differences are paired by seed."
+            )
+        )
+    parts += [part for data in done for part in _of_set(data, [w for w in ways if w.data == data])]
+    parts += [_check(done)] if done else []
+    parts.append(
+        NotRun(
+            "Prediction by sampling with the published networks",
+            "The paper gives no figures; its networks take a GPU days.",
+            "exact-torch train exact-v1-table2/cifar10-sgd-exact",
+        )
+    )
+    return Section(TITLE, parts, _answer(ways))
+
+
+def _ways(data: str, runs: Sequence[Mapping[str, Any]]) -> list[Way]:
+    means = [100 * run["mean"] for run in runs]
+    votes = [Way(data, n, [100 * run["votes"][str(n)] for run in runs]) for n in VOTES]
+    return [Way(data, 0, means), *votes]
+
+
+def _difference(ways: Sequence[Way], data: str, votes: int) -> Interval:
+    values = {way.votes: way.accuracies for way in ways if way.data == data}
+    return paired(values[votes], values[0])
+
+
+def _findings(ways: Sequence[Way]) -> list[Finding]:
+    if not ways:
+        return []
+    sets = list(dict.fromkeys(way.data for way in ways))
+    single = {data: _difference(ways, data, 1) for data in sets}
+    many = {data: _difference(ways, data, VOTES[-1]) for data in sets}
+    every = [*single.values(), *many.values()]
+    verdict: Verdict = "not decided"
+    if any(each.verdict() == "holds" for each in every):  # sampling is better somewhere
+        verdict = "does not hold"
+    elif all(each.decided for each in single.values()):  # and worse with one sample
+        verdict = "holds"
+    ours = "; ".join(
+        f"{_set(data)}: {single[data]} points with one sample, {many[data]} with the vote of "
+        f"{VOTES[-1]}"
+        for data in sets
+    )
+    return [
+        Finding(
+            "Predicting by sampling the scores is no better than predicting by their mean.",
+            PUBLISHED,
+            ours,
+            verdict,
+        )
+    ]
+
+
+def _answer(ways: Sequence[Way]) -> str:
+    told = [
+        f"on {_set(data)} one sample costs {-_difference(ways, data, 1).mean:.2f} points of test "
+        f"accuracy and the vote of {VOTES[-1]} differs by {_difference(ways, data, VOTES[-1])}"
+        for data in dict.fromkeys(way.data for way in ways)
+    ]
+    return f"Against predicting by the mean, {'; '.join(told)}." if told else ""
+
+
+def _set(data: str) -> str:
+    return image_runs.SETS.get(data, data)
+
+
+def _of_set(data: str, ways: Sequence[Way]) -> list[Part]:
+    rows: list[list[Any]] = []
+    for way in ways:
+        mean = interval(way.accuracies)
+        apart = _difference(ways, data, way.votes) if way.votes else (None, None)
+        rows.append(["mean" if not way.votes else way.votes, *mean, *apart])
+    header = ["samples that vote", "test accuracy, %", "± (95 %)", "minus mean, points"]
+    title = f"{_set(data)}: prediction by the mean and by sampling"
+    table = Table(title, [*header, "± (95 %) of it"], rows, cite=f"sampled-prediction-{data}")
+    figure, ax = axes(log="x", xlabel="samples that vote", ylabel="test accuracy, %")
+    mean = interval(ways[0].accuracies)
+    ax.axhline(mean.mean, color="C1", label="mean")
+    votes = [interval(way.accuracies) for way in ways[1:]]
+    ax.errorbar(
+        [way.votes for way in ways[1:]],
+        [each.mean for each in votes],
+        yerr=[each.half or 0.0 for each in votes],
+        fmt="o-",
+        capsize=3,
+        color="C0",
+        label="vote of samples",
+    )
+    ax.set_xticks(VOTES, [str(each) for each in VOTES])
+    ax.minorticks_off()
+    ax.legend(fontsize=7)
+    caption = "Bars: 95 % intervals over seeds."
+    return [table, Picture(f"{_set(data)}: accuracy by samples that vote", figure, table, caption)]
+
+
+def _check(done: Mapping[str, Any]) -> Check:
+    """Return the check of sampled accuracies against the exact integral."""
+    apart = [
+        (abs(run["single"] - run["expected"]) / max(run["error"], 1e-12), data, run)
+        for data, runs in done.items()
+        for run in runs
+    ]
+    far, data, run = max(apart, key=lambda each: each[0])
+    return Check(
+        "The accuracy of one sample is the expected accuracy that the exact integral gives, within "
+        f"4 standard errors, for all {len(apart)} networks.",
+        far < 4,
+        f"largest: {far:.1f} standard errors ({_set(data)}, {100 * run['single']:.2f} % and "
+        f"{100 * run['expected']:.2f} %)",
+    )

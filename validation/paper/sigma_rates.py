@@ -70,7 +70,7 @@ def configs(scale: str) -> dict[tuple[str, str, float], Config]:
         base = image_runs.config(data, "ce", "sgd", STEPS[scale])
         base = replace(base, schedule="constant", gradient="none")
         for arm, changes in ARMS.items():
-            for rate in RATES[scale]:
+            for rate in RATES[scale] if data == "digits" else RATES["quick"]:
                 found[data, arm, rate] = replace(base, lr=rate, **changes)
     return found
 

@@ -70,8 +70,8 @@ SETTINGS: dict[str, dict[str, Settings]] = {
     "small": {"digits": Settings(_DIGITS, 60, (0.1,), 0, 2)},
     "quick": {"mnist": Settings({"model_options": {"width": 100}}, 100, (0.1,), 0, 2)},
     "full": {
-        "mnist": Settings({}, 1500, RATES, 300, 4),
-        "cifar10": Settings(_CIFAR10, 800, RATES, 200, 4),
+        "mnist": Settings({}, 1000, RATES, 200, 3),
+        "cifar10": Settings(_CIFAR10, 600, RATES, 150, 3),
     },
 }
 
