@@ -24,8 +24,8 @@ LOSSES = {
     "betabern": "Beta-Bernoulli",
     "polynomial": "polynomial",
     "polyloss": "PolyLoss",
-    "exact_v1": "EXACT, first version",
-    "exact": "EXACT, later version",
+    "exact_v1": "EXACT (first version)",
+    "exact": "EXACT (later version)",
 }
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam", "asam": "ASAM"}
 SETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}

@@ -118,10 +118,11 @@ def section(results: Results, scale: str) -> Section:
         parts.append(
             Text(
                 "Networks trained with -log P and a predicted sigma (the small network of the "
-                f"image tables, Adam, {_STEPS[scale]} steps, {_SEEDS[scale]} seeds). The mean: the class "
-                "with the largest mean score, as the paper predicts. Sampling: scores are drawn "
-                "from the predicted distribution, and the class that is most often the largest is "
-                "taken, ties at random. Intervals are over seeds, differences are paired by seed."
+                f"image tables, Adam, {_STEPS[scale]} steps, {_SEEDS[scale]} seeds). The mean: the "
+                "class with the largest mean score, as the paper predicts. Sampling: scores are "
+                "drawn from the predicted distribution, and the class that is most often the "
+                "largest is taken, ties at random. Intervals are over seeds, differences are "
+                "paired by seed."
             )
         )
     parts += [part for data in done for part in _of_set(data, [w for w in ways if w.data == data])]
