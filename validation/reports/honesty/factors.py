@@ -165,4 +165,4 @@ def section(results: Results) -> Section:
             failures,
         ),
     ]
-    return Section("Several common factors", parts)
+    return Section("Several common factors", parts, claims.answer("Several factors", cases))

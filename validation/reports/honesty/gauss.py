@@ -114,4 +114,4 @@ def section(results: Results) -> Section:
             failures,
         ),
     ]
-    return Section("Gauss rules", parts)
+    return Section("Gauss rules", parts, claims.answer("Gauss rules", cases))

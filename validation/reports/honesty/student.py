@@ -102,4 +102,4 @@ def section(results: Results) -> Section:
             failures,
         ),
     ]
-    return Section("Student t", parts)
+    return Section("Student t", parts, claims.answer("Student t probabilities", cases))
