@@ -13,7 +13,7 @@ from exact_torch.data import MemorySplit  # noqa: E402
 from exact_torch.data.dataset import assemble  # noqa: E402
 from validation import data_sets  # noqa: E402
 from validation.page import Check, NotRun, Picture, Table  # noqa: E402
-from validation.paper import side_by_side, uci_linear, uci_mixing  # noqa: E402
+from validation.paper import side_by_side, uci_linear, uci_mixing, uci_mixing_runs  # noqa: E402
 from validation.paper.side_by_side import train_all  # noqa: E402
 
 
@@ -34,7 +34,7 @@ def own_sets(monkeypatch, one_thread):
         )
 
     monkeypatch.setattr(data, "load", load)
-    remembering = (data_sets.there, uci_mixing._size)
+    remembering = (data_sets.there, uci_mixing_runs.size_of)
     for each in remembering:
         each.cache_clear()
     yield
@@ -142,8 +142,10 @@ def test_configs_that_cannot_stand_side_by_side_are_refused():
 
 def test_sets_are_chosen_by_size(monkeypatch):
     sizes = {"wine": (100, 5), "iris": (50, 2), "car": (400, 3), "bank": (2000, 9), "zoo": (120, 8)}
-    monkeypatch.setattr(uci_mixing, "_size", sizes.get)
-    monkeypatch.setitem(uci_mixing.EFFORTS, "quick", uci_mixing.Effort(50, 60, 700))
+    sizes = {name: uci_mixing_runs.Size(*size) for name, size in sizes.items()}
+    monkeypatch.setattr(uci_mixing_runs, "size_of", sizes.get)
+    effort = uci_mixing_runs.Effort(50, 500, least=60, total=700)
+    monkeypatch.setitem(uci_mixing_runs.EFFORTS, "quick", effort)
     assert uci_mixing.chosen("quick") == ("wine", "zoo", "car")
 
 

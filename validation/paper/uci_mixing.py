@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import torch
 
-from exact_torch import data, recipes
 from exact_torch.recipes.mixing_table4 import SETS
 from validation import data_sets, statistics
 from validation.page import Check, NotRun, Picture, Section, Table, Text, axes
 from validation.page.content import Part
-from validation.paper.side_by_side import train_all
-from validation.paper.uci_linear import distance
+from validation.paper.uci_mixing_runs import (
+    EFFORTS,
+    LOSSES,
+    MODELS,
+    RECIPE,
+    SEEDS,
+    chosen,
+    size_of,
+    tasks,
+)
 from validation.reports import Results
-from validation.running import Task
 
-LOSSES = {
-    "ce": "CE",
-    "f0": "CE+EL, F = 0",
-    "f0,0.5": "CE+EL, F = 0, 0.5",
-    "f0-0.5": "CE+EL, F = 0-0.5",
-    "el": "EL",
-    "focal": "focal",
-}
-MODELS = {"linear": "linear", "hidden": "one hidden layer"}
+__all__ = ["section", "tasks"]
+
 # Wins on 121 sets, change in accuracy against CE (%), mean rank; means of two seeds.
 PUBLISHED = {
     "linear": {
@@ -48,109 +43,7 @@ PUBLISHED = {
         "focal": (25, -0.89, 3.03),
     },
 }
-_RECIPE = "mixing-table4"
-_SEEDS = 2
 _LEVEL = 0.05
-
-
-@dataclass(frozen=True)
-class Effort:
-    """Epochs; training examples a set has at least, and all together have at most; which sets."""
-
-    epochs: int
-    least: int
-    most: int
-    sets: tuple[str, ...] = SETS
-
-
-# A step takes as long for every set but the widest: the sum of examples is the time.
-EFFORTS = {
-    "small": Effort(10, 0, 1_000, ("iris", "seeds")),
-    "quick": Effort(50, 100, 1_300),
-    "full": Effort(50, 0, 52_000),
-}
-
-
-def chosen(scale: str) -> tuple[str, ...]:
-    """The sets: of those that are there, from the smallest, as many as the effort allows.
-
-    A set's size is its training examples times its features.
-    """
-    effort = EFFORTS[scale]
-    sizes = {name: size for name in effort.sets if (size := _size(name)) is not None}
-    found: list[str] = []
-    for name in sorted(sizes, key=lambda each: (sizes[each][0] * sizes[each][1], each)):
-        if sizes[name][0] < effort.least:
-            continue
-        if sum(sizes[each][0] for each in [*found, name]) > effort.most:
-            break
-        found.append(name)
-    return tuple(found)
-
-
-def tasks(scale: str) -> list[Task]:
-    sets = chosen(scale)
-    epochs = EFFORTS[scale].epochs
-    found = [
-        Task(f"{name}, {model}", cells, {"data": name, "model": model, "epochs": epochs})
-        for name in reversed(sets)  # long ones first
-        for model in MODELS
-    ]
-    if sets:
-        found.append(Task("side by side and alone", agreement, {"data": sets[0]}))
-    return found
-
-
-def cells(data: str, model: str, epochs: int) -> dict[str, Any]:
-    """Of one set and network: for each loss and seed the test accuracy at the best rate and epoch.
-
-    Best by the accuracy on the validation set, the first one of several.
-    """
-    recipe = recipes.get(_RECIPE)
-    runs = {each: f"{data}-{model}-{each}" for each in LOSSES}
-    configs = [
-        replace(recipe.runs[variant], lr=lr, seed=seed, epochs=epochs)
-        for variant in runs.values()
-        for seed in range(_SEEDS)
-        for lr in recipe.search[variant]["lr"]
-    ]
-    dataset = _dataset(data)
-    trained = iter(train_all(configs, dataset))
-    test: dict[str, list[float]] = {each: [] for each in LOSSES}
-    rates: dict[str, list[float]] = {each: [] for each in LOSSES}
-    for each, variant in runs.items():
-        grid = recipe.search[variant]["lr"]
-        for _ in range(_SEEDS):
-            tried = [next(trained) for _ in grid]
-            judged = [-1.0 if one.validation is None else one.validation for one in tried]
-            best = judged.index(max(judged))
-            test[each].append(tried[best].test or 0.0)  # 0 if all diverged
-            rates[each].append(grid[best])
-    labels = dataset.test.labels
-    return {
-        "test": test,
-        "rates": rates,
-        "examples": [len(dataset.train), len(dataset.validation), len(labels)],
-        "majority": (torch.bincount(labels).max() / len(labels)).item(),
-    }
-
-
-def agreement(data: str) -> dict[str, float]:
-    """For each network how far weights trained side by side are from those ``Training`` has."""
-    found = {}
-    for model in MODELS:
-        runs = recipes.get(_RECIPE).runs
-        configs = [
-            replace(runs[f"{data}-{model}-{each}"], epochs=6, epoch_steps=3, select="last")
-            for each in LOSSES
-        ]
-        dataset = _dataset(data)
-        apart = [
-            distance(config, dataset, result.weights)
-            for config, result in zip(configs, train_all(configs, dataset), strict=True)
-        ]
-        found[model] = float(np.max(apart))  # NaN if one is
-    return found
 
 
 def section(results: Results, scale: str) -> Section:
@@ -187,7 +80,7 @@ def _protocol(sets: Sequence[str], results: Results, scale: str) -> str:
         "Published: a linear classifier and one with a hidden layer as wide as the input, batches "
         "of 8, 50 epochs, learning rates of 0.01, 0.005 and 0.001, rate and epoch chosen on the "
         "validation set, two seeds, 121 sets. Ours: the same with SGD and momentum 0.9 and the "
-        f"division of the recipe `{_RECIPE}` into training (68 %), validation and test set. All "
+        f"division of the recipe `{RECIPE}` into training (68 %), validation and test set. All "
         "networks of a set are trained side by side; see the first check. "
     )
     if effort.epochs != 50:
@@ -197,7 +90,7 @@ def _protocol(sets: Sequence[str], results: Results, scale: str) -> str:
     least = f" those with at least {effort.least} training examples," if effort.least else ""
     return text + (
         f"Sets:{least} from the smallest by training examples times features, while together they "
-        f"have at most {effort.most} training examples; that is {len(sets)} sets with {examples}."
+        f"have at most {effort.total} training examples; that is {len(sets)} sets with {examples}."
     )
 
 
@@ -291,7 +184,7 @@ def _conclusion(values: Mapping[str, np.ndarray]) -> str:
     for model, each in values.items():
         change = dict(zip(names, (each - each[:, :1]).mean(axis=(0, 2)), strict=True))
         ranks = _mean_ranks(each)
-        ps = [_adjusted(each[..., seed])[0, names.index("f0-0.5")] for seed in range(_SEEDS)]
+        ps = [_adjusted(each[..., seed])[0, names.index("f0-0.5")] for seed in range(SEEDS)]
         told.append(
             f"{MODELS[model].capitalize()}: the best mean rank has "
             f"{LOSSES[names[int(ranks.argmin())]]}; F = 0-0.5 changes CE's accuracy by "
@@ -368,10 +261,10 @@ def _every_set(sets: Sequence[str], results: Results, values: Mapping[str, np.nd
 
 def _left_out(sets: Sequence[str], scale: str) -> list[Part]:
     parts: list[Part] = []
-    absent = [name for name in SETS if _size(name) is None]
+    absent = [name for name in SETS if size_of(name) is None]
     rest = [name for name in SETS if name not in sets and name not in absent]
     if rest:
-        command = f"exact-torch search {_RECIPE}/{rest[0]}-linear-ce --trials 3 --seeds 2"
+        command = f"exact-torch search {RECIPE}/{rest[0]}-linear-ce --trials 3 --seeds 2"
         why = f"The {scale} report does not have these {len(rest)} sets. One run of them:"
         parts.append(NotRun(f"Mixing CE and EL on {', '.join(rest)}", why, command))
     if absent:
@@ -379,17 +272,3 @@ def _left_out(sets: Sequence[str], scale: str) -> list[Part]:
             data_sets.missing("Mixing CE and EL on the others of 121", f"uci/{', '.join(absent)}")
         )
     return parts
-
-
-@functools.cache
-def _size(name: str) -> tuple[int, int] | None:
-    """Training examples and features; None if the set is not there."""
-    try:
-        dataset = _dataset(name)
-    except data.DataError:
-        return None
-    return len(dataset.train), dataset.shape[0]
-
-
-def _dataset(name: str) -> data.Dataset:
-    return data.load(f"uci/{name}", validation=0.15, download=False)
