@@ -141,8 +141,12 @@ def config_of(table: str, change: str, loss: str, setting: Setting, seed: int) -
             "model": f"{dropout_cnn.__module__}:{dropout_cnn.__qualname__}",
             "model_options": {"channels": channels, "width": setting.width, "dropout": 0.2},
         }
+    augment = config.augment
+    if setting.data == "digits":  # 8 x 8: moved or turned, they cannot be read
+        augment = tuple(each for each in augment if each not in ("flip", "crop", "rotate"))
     return replace(
         config,
+        augment=augment,
         data=setting.data,
         data_options=options,
         image_size=setting.image_size,

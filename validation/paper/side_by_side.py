@@ -12,10 +12,11 @@ give the same networks.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -73,6 +74,29 @@ def train_all(configs: Sequence[Config], dataset: Dataset | None = None) -> list
     finally:
         torch.set_num_threads(threads)
     return [results[order.index(n)] for n in range(len(configs))]
+
+
+def distance(config: Config, dataset: Dataset, weights: Mapping[str, Any]) -> float:
+    """Return how far weights are from those that ``Training`` ends with, relative to the largest.
+
+    Parameters
+    ----------
+    config : Config
+        What ``Training`` trains.
+    dataset : Dataset
+        Its data set.
+    weights : mapping
+        By name, as ``Result.weights`` has them.
+    """
+    alone = Training(config, dataset, _CPU, Processes())
+    for _ in range(config.epochs):
+        for inputs, labels in alone.batches():
+            alone.advance(inputs, labels)
+        alone.finish_epoch(0.0)
+    expected = dict(alone.network.named_parameters())
+    differences = [(each - weights[name]).abs().max().item() for name, each in expected.items()]
+    largest = [each.abs().max().item() for each in expected.values()]
+    return float(np.max(differences) / np.max(largest))
 
 
 def _own(config: Config) -> dict[str, Any]:
@@ -148,10 +172,10 @@ class _Stack:
 
     def _scores(self, inputs: Tensor) -> Tensor:
         """(T, B, C) of raw inputs (1 or T, B, F)."""
-        hidden = self._prepare(inputs).expand(len(self.trainings), -1, -1)
+        hidden = self._prepare(inputs)
         for number, (weight, bias) in enumerate(self._layers):
             hidden = hidden.relu() if number else hidden
-            hidden = torch.baddbmm(self.weights[bias][:, None], hidden, self.weights[weight].mT)
+            hidden = _linear(hidden, self.weights[weight], self.weights[bias])
         return torch.nn.functional.pad(hidden, (1, 0)) if self._reference else hidden
 
     def _step(self, inputs: Tensor, labels: Tensor, rates: Tensor) -> None:
@@ -202,6 +226,15 @@ class _Stack:
             scores = self._scores(split.inputs(part)[None])
             right += (scores.argmax(2) == split.labels[part]).sum(1)
         return right / len(split)
+
+
+def _linear(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """(T, B, K) of inputs (1 or T, B, F), weights (T, K, F) and biases (T, K)."""
+    if len(inputs) == len(weight):
+        return torch.baddbmm(bias[:, None], inputs, weight.mT)
+    # One product with all networks' weights side by side: no copies of the inputs.
+    wide = torch.addmm(bias.flatten(), inputs[0], weight.flatten(0, 1).mT)
+    return wide.view(-1, *bias.shape).transpose(0, 1)
 
 
 def _names(network: Any) -> list[str]:

@@ -11,8 +11,7 @@ import torch
 
 from exact_torch import data, recipes
 from exact_torch.recipes.mixing_table4 import SETS
-from validation.paper.side_by_side import train_all
-from validation.paper.uci_linear import distance
+from validation.paper.side_by_side import distance, train_all
 from validation.running import Task
 
 RECIPE = "mixing-table4"
