@@ -22,6 +22,9 @@ FILES: tuple[str, ...] = (
     "single_logit_speed",
     "uci_linear",
     "uci_mixing",
+    "mixing_images",
+    "mixing_gradients",
+    "mixing_escaping",
 )
 
 
