@@ -22,7 +22,7 @@ FILES: tuple[str, ...] = (
     "single_logit_speed",
     "uci_linear",
     "uci_mixing",
-    "mixing_images",
+    "mixing_tables",
     "mixing_gradients",
     "mixing_escaping",
 )
