@@ -10,6 +10,7 @@ from exact_torch import data, recipes
 from exact_torch.train import Config
 from validation import data_sets
 from validation.paper.mixing_training import Followed, dropout_cnn, follow, scaled_rate
+from validation.paper.training import train_once
 from validation.running import Task
 
 SCALED = "scaled"
@@ -20,6 +21,7 @@ TABLES = {
     "5": ("ce", "f0-0.5", "cot"),
     "6": ("ce", "f0-0.5"),
 }
+AGREEMENT = "loop"
 CHANGES = ("baseline", "erasing", "erasing-no-rotation", "jitter", "dropout")
 
 
@@ -85,8 +87,8 @@ def changes(table: str) -> tuple[str, ...]:
 
 
 def tasks(scale: str) -> list[Task]:
-    """Return a task for each seed, with the runs of all losses."""
-    return [
+    """Return a task for each seed, with the runs of all losses, and one that checks the method."""
+    return [Task(AGREEMENT, agreement, {})] + [
         Task(
             task_name(table, f"{change}, " if change else "", seed),
             run,
@@ -156,3 +158,12 @@ def config_of(table: str, change: str, loss: str, setting: Setting, seed: int) -
         seed=seed,
         **network,
     )
+
+
+def agreement() -> dict[str, float]:
+    """Return the test accuracy of a short run on digits, by ``follow`` and by ``train``."""
+    config = config_of("5", "", "f0-0.5", Setting("digits", 300, 3, 1, width=4, batch_size=32), 0)
+    dataset = data.load("digits", validation=0.0, examples=300)
+    ours = follow(config, dataset).accuracy
+    theirs: float = train_once(config.to_json())["summary"]["test_accuracy"]
+    return {"follow": ours, "train": theirs}
