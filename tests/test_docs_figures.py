@@ -1,6 +1,7 @@
 """Measured figures of the docs: all come from validation/results/cited.json."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,62 @@ from validation import cited
 
 ROOT = Path(__file__).parents[1]
 ENTRIES = cited.entries()
-PAGES = {page.name: page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")}
+PAGES = {
+    page.name: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").glob("*.md"))
+}
+
+
+# Times, rates, ratios, means with an error, counts of runs, and gains: what only a run can tell.
+MEASURED = re.compile(
+    r"\d ?(?:ns|µs|ms|seconds|minutes|MB|kB)\b|\d(?: \w+)?/s\b|± ?\d"
+    r"|\btimes as (?:fast|long|accurate)"
+    r"|\b\d[\d,]* of (?:the )?[\d,]+ (?:claims|runs|problems|sets|entries|pairs|examples)"
+    r"|\bnone of [\d,]+|\d points (?:ahead|behind|of accuracy)|\b(?:gain|lose|lost)\w* [\d.]+"
+)
+NOT_MEASURED = {
+    "exact.md": ["Scores to ±1e6"],
+    "gauss.md": ["The table has 570 kB"],
+    "losses.md": ["logits up to ±1e4"],
+    "one_factor.md": ["mixtures of ±30"],
+}
+COMPUTED = {"gpu.md": "counted in machine code", "probit.md": "printed by the code of the page"}
+NUMBER = re.compile(
+    r"[<>+\N{MINUS SIGN}-]? ?\d[\d.,\u202f ]*(?:e[-\N{MINUS SIGN}]?\d+)?(?: ?\S{1,2})?"
+)
+
+
+def without_code(page):
+    return re.sub(r"```.*?```", "", cited.without_blocks(page), flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("name", sorted(PAGES.keys() - COMPUTED.keys()))
+def test_measured_sentences_are_in_the_file(name):
+    text = " ".join(without_code(PAGES[name]).split())
+    for each in ENTRIES:
+        for sentence in each.sentences if each.page == name else ():
+            text = text.replace(" ".join(sentence.split()), "")
+    for fragment in NOT_MEASURED.get(name, ()):
+        assert fragment in text
+        text = text.replace(fragment, "")
+    found = [text[max(0, m.start() - 60) : m.end() + 20] for m in MEASURED.finditer(text)]
+    assert found == []
+
+
+@pytest.mark.parametrize("name", sorted(PAGES.keys() - COMPUTED.keys()))
+def test_tables_of_numbers_are_in_the_file(name):
+    for table in re.findall(r"(?:^\|.*\n)+", without_code(PAGES[name]), flags=re.MULTILINE):
+        header, _, *rows = table.splitlines()
+        cells = [cell.strip(" *") for row in rows for cell in row.strip("|").split("|")]
+        numbers = sum(NUMBER.fullmatch(cell) is not None for cell in cells)
+        assert numbers < 0.5 * len(cells), header
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    ["It takes 3 ms.", "It is 2 times as fast.", "98.1 ± 0.2 %", "2 of 30 runs", "700/s"],
+)
+def test_a_measured_sentence_is_recognised(sentence):
+    assert MEASURED.search(sentence)
 
 
 def name_of(entry):
@@ -25,10 +81,10 @@ def test_every_entry_is_cited_by_its_page(entry):
     assert entry.command
     assert entry.date
     assert entry.machine
-    assert entry.rows or entry.sentences
+    assert entry.rows or entry.text or entry.sentences
     assert all(len(row) == len(entry.header) for row in entry.rows)
     page = PAGES[entry.page]
-    if entry.rows:
+    if entry.rows or entry.text:
         assert entry.name in cited.blocks(page)
     assert cited.missing_sentences(entry, cited.without_blocks(page)) == []
     assert cited.unsupported(entry) == []
@@ -37,8 +93,9 @@ def test_every_entry_is_cited_by_its_page(entry):
 @pytest.mark.parametrize("name", PAGES)
 def test_blocks_are_written_from_the_file(name):
     assert cited.fill(PAGES[name], {each.name: each for each in ENTRIES}) == PAGES[name]
-    opened = PAGES[name].count("<!-- cited:")
-    assert opened == PAGES[name].count("<!-- end -->") == len(cited.blocks(PAGES[name]))
+    lines = PAGES[name].splitlines()
+    opened = sum(line.startswith("<!-- cited:") for line in lines)
+    assert opened == lines.count("<!-- end -->") == len(cited.blocks(PAGES[name]))
 
 
 def test_results_are_one_small_file():
@@ -55,11 +112,12 @@ def entry(**fields):
 
 
 def test_a_changed_cell_is_noticed():
-    stored = entry(header=["d", "|error|"], rows=[[3, -2.5], ["four", None]])
+    stored = entry(header=["d", "|error|"], rows=[[3, -2.5], ["four", None], [2.1e-16, 12345.6]])
     page = cited.fill("a\n<!-- cited: speed -->\n<!-- end -->\nb", {"speed": stored})
     assert "| 3 | \N{MINUS SIGN}2.5 |" in page
     assert r"| d | \|error\| |" in page
     assert "| four |  |" in page
+    assert "| 2.1e\N{MINUS SIGN}16 | 12,346 |" in page
     assert "`run`, commit abc, 2026-01-01" in page
     changed = entry(header=["d", "|error|"], rows=[[3, -2.6], ["four", None]])
     assert cited.fill(page, {"speed": stored}) == page
@@ -77,45 +135,72 @@ def test_sentences_are_looked_for_in_the_page_and_the_table():
     assert cited.unsupported(entry(rows=[["1e-3"]], sentences=["2e-3"])) == ["2e-3"]
 
 
-def test_a_report_replaces_its_entries(tmp_path):
-    report = {
-        "run": {"scale": "full", "date": "2026-02-02", "machine and versions": "m", "commit": "d"},
-        "reports": {
-            "speed": {
-                "tables": {
-                    "a.csv": {"title": "A", "header": ["x"], "rows": [[2]], "cite": "speed"},
-                    "b.csv": {"title": "B", "header": ["x"], "rows": [[2]], "cite": ""},
-                    "c.csv": {
-                        "title": "C",
-                        "header": ["x"],
-                        "rows": [[3]],
-                        "cite": "new",
-                        "commits": ["e", "f"],
-                    },
-                }
-            }
-        },
-    }
-    old = entry(header=["x"], rows=[[1]], sentences=["one"]), entry(name="other", sentences=["z"])
-    first, second, third = cited.update(report, old)
-    assert (first.name, first.rows, first.page, first.sentences) == (
-        "speed",
-        [[2]],
-        "p.md",
-        ["one"],
-    )
-    assert (first.commit, first.date) == ("d", "2026-02-02")
-    assert first.command == "python -m validation --full"
-    assert second == old[1]
-    assert (third.name, third.page, third.commit) == ("new", "validation.md", "e, f")
-    file = tmp_path / "cited.json"
-    file.write_text(cited.dump([first, second, third]))
-    assert cited.entries(file) == json_round([first, second, third])
+REPORT = {
+    "run": {"scale": "full", "date": "2026-02-02", "machine and versions": "m", "commit": "d"},
+    "findings": [
+        {"report": "r", "section": "r", "claim": "c", "published": "1", "ours": "2", "verdict": "v"}
+    ],
+    "reports": {
+        "r": {
+            "title": "Report",
+            "answer": "It is 2.",
+            "commits": ["e", "f"],
+            "computed": [
+                {"commit": "e", "date": "2026-01-31"},
+                {"commit": "f", "date": "2026-02-01"},
+            ],
+            "sections": {"r-part": {"title": "Part", "answer": "It is 3."}},
+            "tables": {
+                "a.csv": {"title": "A", "header": ["x"], "rows": [[2]], "cite": "speed"},
+                "b.csv": {"title": "B", "header": ["x"], "rows": [[2]]},
+                "c.csv": {"title": "C", "header": ["x"], "rows": [[3.123456789]], "cite": "new"},
+                "d.csv": {"title": "D", "header": ["x"], "rows": [[3]], "cite": "nobody"},
+            },
+        }
+    },
+}
 
 
-def json_round(stored):
-    """Entries as JSON returns them: lists in place of tuples, and no empty fields."""
-    return [
-        cited.Entry(**{k: v for k, v in json.loads(json.dumps(vars(each))).items() if v})
-        for each in stored
+def page_with(*names):
+    return "".join(f"<!-- cited: {name} -->\n<!-- end -->\n" for name in names)
+
+
+def test_a_report_replaces_what_pages_cite(tmp_path):
+    old = [
+        entry(header=["x"], rows=[[1]], sentences=["one"]),
+        entry(name="other", sentences=["z"]),
+        entry(name="left", header=["x"], rows=[[1]]),
     ]
+    pages = {"q.md": page_with("speed"), "p.md": page_with("new", "findings", "answer-r-part")}
+    file = tmp_path / "index.json"
+    file.write_text(json.dumps(REPORT))
+    found = {each.name: each for each in cited.update(cited.read(file), old, pages)}
+    assert set(found) == {"speed", "other", "new", "findings", "answer-r-part"}
+    speed = found["speed"]
+    assert (speed.rows, speed.page, speed.sentences) == ([[2]], "q.md", ["one"])
+    assert (speed.commit, speed.date) == ("e, f", "2026-02-01")
+    assert speed.command == "python -m validation --full"
+    assert found["other"] == old[1]
+    assert (found["new"].page, found["new"].rows) == ("p.md", [[3.1235]])
+    assert found["findings"].rows == [["c", "1", "2", "v"]]
+    assert "It is 3.\n" in cited.fill(pages["p.md"], found)
+    file.write_text(cited.dump(list(found.values())))
+    assert cited.entries(file) == [through_json(each) for each in found.values()]
+
+
+def test_a_benchmark_replaces_its_entries(tmp_path):
+    table = {"cite": "speed", "header": ["x"], "rows": [["2"]]}
+    run = {"benchmark": "calls", "time": "2026-03-03T10:00:00", "machine": "m", "results": []}
+    file = tmp_path / "runs.json"
+    lines = [run, {**run, "commit": "abc", "tables": [table]}]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    old = [entry(header=["x"], rows=[["1"]])]
+    (found,) = cited.update(cited.read(file), old, {"p.md": page_with("speed")})
+    assert found.rows == [["2"]]
+    assert (found.page, found.commit, found.date) == ("p.md", "abc", "2026-03-03")
+    assert found.command == "python -m validation.benchmarks.calls"
+
+
+def through_json(stored):
+    """Return an entry as JSON returns it: lists in place of tuples, and no empty fields."""
+    return cited.Entry(**{k: v for k, v in json.loads(json.dumps(vars(stored))).items() if v})

@@ -1,24 +1,36 @@
-"""From reports to a page: what there is to do, what came of it, what is said of it."""
+"""From reports to a page: run their tasks, write their sections, and the page."""
 
 from __future__ import annotations
 
 import datetime
 import importlib.util
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TextIO
 
 from validation import reports
 from validation.benchmarks.timing import machine
 from validation.oracles import inventory
-from validation.page import Check, NotRun, Section
+from validation.page import Check, NotRun, Origin, Page, Section
 from validation.page.content import Part
 from validation.page.files import write as write_files
 from validation.page.html import checks
+from validation.progress import Display, Job, describe_seconds
 from validation.running import Outcome, Store, Task, run
 from validation.running.task import commit
 
-# (tasks done, tasks in all, name, seconds, whether it failed)
-Progress = Callable[[int, int, str, float, bool], None]
+_TITLE = "mvnorth and exact_torch: validation"
+_ABOUT = (
+    "`mvnorth` computes probabilities of multivariate normal vectors and their derivatives, each "
+    "with an error bound. `exact_torch` uses it for EXACT, a loss that trains the expected "
+    "accuracy of a classifier in place of cross-entropy."
+)
+_SCALES = {
+    "small": "The smallest size of every experiment, which only shows that the reports work",
+    "quick": "Reduced experiments; `python -m validation --full` runs them at their full size",
+    "full": "All experiments that a computer without a GPU can run",
+}
 
 
 def sections(
@@ -31,9 +43,9 @@ def sections(
     compute: bool = True,
     fresh: bool = False,
     only: str = "",
-    progress: Progress = lambda *told: None,
+    stream: TextIO | None = None,
 ) -> dict[str, Section]:
-    """The sections of reports, by name; what ``folder`` has of their tasks is not done again.
+    """Return the sections of reports, by name; tasks whose results are stored are not run again.
 
     Parameters
     ----------
@@ -42,17 +54,18 @@ def sections(
     scale : str
         "small", "quick" or "full".
     folder : Path
-        Of results, as they come.
+        Where results are stored as soon as they are computed.
     jobs, dask
         See ``validation.running.run``.
     compute : bool
-        Otherwise sections say what is in the folder, and how many tasks are not.
+        If false, nothing is computed: sections are written from the stored results, and say how
+        many tasks are missing.
     fresh : bool
-        Do all of these reports' tasks, whatever the folder has.
+        Run all tasks of these reports, even those with stored results.
     only : str
-        Compute just the tasks whose names contain it.
-    progress : callable
-        Called after each task with tasks done, tasks in all, name, seconds, and whether it failed.
+        Run just the tasks whose names contain it.
+    stream : text file, optional
+        Where progress is printed; by default the standard error stream.
     """
     store = Store(folder)
     missing = {name: _missing(reports.REPORTS[name].needs) for name in names}
@@ -62,55 +75,73 @@ def sections(
     if fresh:
         for _, task in chosen:
             store.forget(task)
-    known = {task.key: store.get(task) is not None for _, task in chosen}  # equal ones once
-    done = sum(known.values())
-
-    def report(index: int, outcome: Outcome) -> None:
-        nonlocal done
-        done += 1
-        name, task = chosen[index]
-        failed = outcome.failure is not None
-        progress(done, len(known), f"{name}: {task.name}", outcome.seconds, failed)
-
-    computed = run([task for _, task in chosen], store, jobs=jobs, dask=dask, report=report)
-    outcomes: dict[str, Outcome | None] = {
-        task.key: outcome for (_, task), outcome in zip(chosen, computed, strict=True)
-    }
+    computed = _compute(chosen, store, scale, jobs, dask, stream or sys.stderr)
     came = [
-        ((name, task), outcomes[task.key] if task.key in outcomes else store.get(task))
+        (name, task, computed[task.key] if task.key in computed else store.get(task))
         for name, task in everything
     ]
-    found = {}
-    for name in names:
-        if missing[name]:
-            found[name] = _not_run(name, missing[name])
-        else:
-            own = ((task, outcome) for (of, task), outcome in came if of == name)
-            found[name] = _section(name, scale, own)
-    return found
+    return {
+        name: _not_run(name, missing[name])
+        if missing[name]
+        else _section(name, scale, [(task, outcome) for of, task, outcome in came if of == name])
+        for name in names
+    }
+
+
+def _compute(
+    chosen: Sequence[tuple[str, Task]],
+    store: Store,
+    scale: str,
+    jobs: int,
+    dask: str | None,
+    stream: TextIO,
+) -> dict[str, Outcome]:
+    """Return the outcomes of tasks by key; those that are not stored are run."""
+    unique = {task.key: (name, task) for name, task in reversed(chosen)}  # equal tasks run once
+    new = [key for key in reversed(unique) if store.get(unique[key][1]) is None]
+    tasks = [unique[key][1] for key in new]
+    counts = {name: len(reports.get(name).tasks(scale)) for name in {n for n, _ in chosen}}
+    expected = [
+        Job(name, task.name, 60 * reports.REPORTS[name].minutes[scale] / counts[name], task.alone)
+        for name, task in (unique[key] for key in new)
+    ]
+    with Display(expected, len(unique) - len(new), jobs, stream) as display:
+        outcomes = run(
+            tasks,
+            store,
+            jobs=jobs,
+            dask=dask,
+            begin=display.begin,
+            report=lambda index, outcome: display.finish(index, outcome.seconds, outcome.failure),
+        )
+    return dict(zip(new, outcomes, strict=True))
 
 
 def flagged(found: Mapping[str, Section]) -> list[Check]:
-    """The checks that do not hold."""
+    """Return the checks that do not hold."""
     return [check for check in checks(found.values()) if not check.holds]
 
 
 def write(found: Mapping[str, Section], scale: str, folder: Path, name: str) -> Path:
-    """The page and its files; returns the page's path."""
+    """Write the page and its files; returns the page's path."""
     facts = {
         "date": datetime.date.today().isoformat(),
-        "machine and versions": machine(),
         "commit": commit() or "unknown",
         "scale": scale,
+        "machine and versions": machine(),
     }
     for oracle in inventory.oracles():
-        there = oracle.version or f"missing: {oracle.install}"
-        facts[f"oracle: {oracle.name}"] = there
-    return write_files(folder, name, "mvnorth: validation", facts, found)
+        facts[f"oracle: {oracle.name}"] = oracle.version or f"missing: {oracle.install}"
+    origins = [origin for section in found.values() for origin in section.origins]
+    tasks = sum(origin.tasks for origin in origins)
+    seconds = sum(origin.seconds for origin in origins)
+    size = f"{_SCALES[scale]}: {tasks:,} tasks, {describe_seconds(seconds)} of one core."
+    leading = [name for name, entry in reports.REPORTS.items() if entry.leading]
+    return write_files(folder, name, Page(_TITLE, [_ABOUT, size], found, facts, leading))
 
 
 def _section(name: str, scale: str, came: Iterable[tuple[Task, Outcome | None]]) -> Section:
-    """What a report says, after which of its tasks failed, or are not done."""
+    """Return the section of a report, which begins with the tasks that failed or are missing."""
     found = list(came)
     values = {task.name: each.value for task, each in found if each and each.failure is None}
     first: list[Part] = [
@@ -122,14 +153,24 @@ def _section(name: str, scale: str, came: Iterable[tuple[Task, Outcome | None]])
     if left:
         command = f"python -m validation {name}" + ("" if scale == "quick" else f" --{scale}")
         first.append(NotRun("The rest", f"{left} of {len(found)} tasks are not done yet.", command))
-    title, answer = reports.REPORTS[name].title, ""
+    answer = ""
     parts: Sequence[Part]
     try:
         written = reports.get(name).section(values, scale)
         parts, answer = written.parts, written.answer
-    except Exception as error:  # it cannot speak without what is missing, or it has a fault
+    except Exception as error:  # it needs a result that is missing, or it has a fault
         parts = [] if first else [Check("The report can be written.", False, repr(error))]
-    return Section(title, [*first, *parts], answer)
+    origins = _origins([each for _, each in found if each and each.failure is None])
+    return Section(reports.REPORTS[name].title, [*first, *parts], answer, origins)
+
+
+def _origins(outcomes: Iterable[Outcome]) -> list[Origin]:
+    """Return what computed some outcomes, by commit and day, the most tasks first."""
+    groups: dict[tuple[str, str], list[float]] = {}
+    for outcome in outcomes:
+        groups.setdefault((outcome.commit, outcome.date), []).append(outcome.seconds)
+    origins = [Origin(*key, len(seconds), sum(seconds)) for key, seconds in groups.items()]
+    return sorted(origins, key=lambda origin: (-origin.tasks, origin.date, origin.commit))
 
 
 def _not_run(name: str, missing: Sequence[str]) -> Section:

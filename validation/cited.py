@@ -1,19 +1,22 @@
 """The figures that ``docs/`` cites, in one file, and the blocks of the pages written from it.
 
-``validation/results/cited.json`` has an entry for each table and each measured sentence of the
-documentation, with the command, the commit, the date and the machine of the run behind it.
-In a page a table stands between two comments,
+``validation/results/cited.json`` has an entry for each measured table and each measured sentence of
+the documentation, with the command, the commit, the date and the machine of the run behind it.
+In a page a table, or a text that a report wrote, stands between two comments,
 
     <!-- cited: NAME -->
     (written by this program)
     <!-- end -->
 
-and a test compares them with the file. Sentences are listed in an entry, and a test looks for them
-in the page.
+and a test compares them with the file. Figures in other sentences of a page are listed in an entry,
+word for word, and a test looks for them in the page.
 
-``python -m validation.cited write`` writes the blocks of all pages;
-``python -m validation.cited update REPORT.json`` takes the tables that a report marks with a name
-(``Table(..., cite="name")``) into the file first.
+``python -m validation.cited write`` writes the blocks of all pages.
+
+``python -m validation.cited update FILE`` first takes in what pages cite from the JSON file of a
+report or of a benchmark (``--json``): tables with a name (``Table(..., cite="name")``,
+``print_table(..., cite="name")``), the list of findings ("findings"), and the answer that opens a
+section ("answer-SECTION"). To cite something new, put its two comments into a page first.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -51,8 +54,9 @@ class Entry:
     command, commit, date, machine : str
         How to measure it again, the commit that computed it, when and where.
     header, rows : sequences
-        The table, with numbers, texts, and None for an empty cell; empty for an entry that has
-        sentences only.
+        The table, with numbers, texts, and None for an empty cell.
+    text : str
+        A text that a report wrote, in place of a table.
     sentences : sequence of str
         Parts of the page's prose that state figures of this run. If there is a table, all their
         figures are in it.
@@ -67,6 +71,7 @@ class Entry:
     machine: str
     header: Sequence[str] = ()
     rows: Sequence[Sequence[Any]] = ()
+    text: str = ""
     sentences: Sequence[str] = ()
 
 
@@ -82,8 +87,11 @@ def table(name: str) -> Entry:
 
 def render(entry: Entry) -> str:
     """Return an entry as the Markdown that stands between the comments of its page."""
-    lines = [_line(entry.header), "|" + "---|" * len(entry.header), *map(_line, entry.rows)]
-    return "\n".join([*lines, "", _source(entry), ""])
+    lines = [entry.text] if entry.text else []
+    if entry.rows:
+        lines = [_line(entry.header), "|" + "---|" * len(entry.header), *map(_line, entry.rows)]
+    source = f"<small>`{entry.command}`, commit {entry.commit}, {entry.date}</small>"
+    return "\n".join([*lines, "", source, ""])
 
 
 def fill(page: str, stored: Mapping[str, Entry]) -> str:
@@ -91,8 +99,8 @@ def fill(page: str, stored: Mapping[str, Entry]) -> str:
 
     def block(found: re.Match[str]) -> str:
         name = found[1]
-        if name not in stored or not stored[name].rows:
-            raise ValueError(f"the page cites {name!r}, which is no table of {FILE.name}")
+        if name not in stored or not (stored[name].rows or stored[name].text):
+            raise ValueError(f"the page cites {name!r}, which is not in {FILE.name}")
         return f"<!-- cited: {name} -->\n{render(stored[name])}<!-- end -->"
 
     return _BLOCK.sub(block, page)
@@ -118,7 +126,7 @@ def unsupported(entry: Entry) -> list[str]:
     """Return the sentences of an entry with a table that have a figure which is not in it."""
     if not entry.rows:
         return []
-    texts = [_cell(cell) for row in entry.rows for cell in row] + list(entry.header)
+    texts = [_cell(cell) for row in entry.rows for cell in row] + [*entry.header, entry.title]
     raw = [abs(cell) for row in entry.rows for cell in row if isinstance(cell, float | int)]
     known = [float(each.replace(",", "")) for each in _numbers(" ; ".join(texts))] + raw
     return [
@@ -128,21 +136,37 @@ def unsupported(entry: Entry) -> list[str]:
     ]
 
 
-def update(report: Mapping[str, Any], stored: Sequence[Entry]) -> list[Entry]:
-    """Return the entries with the cited tables of a report (its JSON file) in place of old ones.
+def update(new: Iterable[Entry], stored: Sequence[Entry], pages: Mapping[str, str]) -> list[Entry]:
+    """Return the entries that pages need, with new ones in place of old ones of the same name.
 
-    A table under a new name is cited by ``validation.md``.
+    Parameters
+    ----------
+    new, stored : entries
+    pages : mapping
+        The texts of pages by file name. Entries whose block no page has are left out, unless they
+        have sentences only.
     """
-    new = {each.name: each for each in _cited_tables(report)}
-    kept = [
-        replace(
-            new.pop(old.name), page=old.page, sentences=old.sentences, title=old.title or old.name
-        )
-        if old.name in new
-        else old
-        for old in stored
-    ]
-    return [*kept, *new.values()]
+    by_name = {each.name: each for each in new}
+    page_of = {name: page for page, text in pages.items() for name in blocks(text)}
+    kept = []
+    for old in stored:
+        each = by_name.pop(old.name, old)
+        title = each.title or old.title
+        if old.name in page_of:
+            kept.append(replace(each, page=page_of[old.name], title=title, sentences=old.sentences))
+        elif not (old.rows or old.text):
+            kept.append(old)
+    added = [replace(each, page=page_of[name]) for name, each in by_name.items() if name in page_of]
+    return [*kept, *added]
+
+
+def read(file: Path) -> list[Entry]:
+    """Return what may be cited of a report, its JSON file, or of a benchmark's ``--json`` file."""
+    text = file.read_text(encoding="utf-8")
+    try:
+        return list(_report_entries(json.loads(text)))
+    except (json.JSONDecodeError, KeyError):
+        return [each for line in text.splitlines() for each in _benchmark_entries(json.loads(line))]
 
 
 def dump(stored: Sequence[Entry]) -> str:
@@ -157,17 +181,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     actions = parser.add_subparsers(dest="action", required=True)
     actions.add_parser("write", help="write the blocks of all pages from the file")
-    taking = actions.add_parser("update", help="take in the cited tables of a report, then write")
-    taking.add_argument("report", type=Path, help="the JSON file beside a page of the reports")
+    taking = actions.add_parser("update", help="take in cited tables, then write the blocks")
+    taking.add_argument("files", type=Path, nargs="+", help="JSON of a report or of a benchmark")
     options = parser.parse_args(arguments)
-    stored = entries()
-    if options.action == "update":
-        old, stored = stored, update(json.loads(options.report.read_text()), stored)
-        for each in stored:
-            if each not in old:
-                print(f"{each.name}: {each.page}")
-                for sentence in each.sentences:
-                    print(f"  read again: {sentence}")
+    stored = old = entries()
+    for file in options.files if options.action == "update" else ():
+        pages = {page.name: page.read_text(encoding="utf-8") for page in PAGES.glob("*.md")}
+        stored = update(read(file), stored, pages)
+    for each in stored:
+        if each not in old:
+            print(f"{each.name}: {each.page}")
+            for sentence in each.sentences:
+                print(f"  read again: {sentence}")
     FILE.write_text(dump(stored), encoding="utf-8")
     write_pages(stored)
     return 0
@@ -193,12 +218,22 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.4g}".replace("-", "\N{MINUS SIGN}" if abs(value) >= 1e-4 else "-")
+        text = _number(abs(value))
+        return f"\N{MINUS SIGN}{text}" if value < 0 else text
     return re.sub(r"(?<!\\)\|", r"\|", str(value))
 
 
-def _source(entry: Entry) -> str:
-    return f"<small>`{entry.command}`, commit {entry.commit}, {entry.date}</small>"
+def _number(value: float) -> str:
+    """Return a number from 0 on with two to four digits that count."""
+    if value == 0 or 1 <= value < 1e3:
+        return f"{value:.4g}"
+    if 1e-3 <= value < 1:
+        return f"{value:.3g}"
+    if 1e3 <= value < 1e7:
+        return f"{value:,.0f}"
+    digits, exponent = f"{value:.1e}".split("e")
+    # A line may break after a hyphen, not after a minus sign.
+    return f"{digits.removesuffix('.0')}e{int(exponent)}".replace("-", "\N{MINUS SIGN}")
 
 
 def _numbers(text: str) -> list[str]:
@@ -214,25 +249,49 @@ def _is_among(figure: str, known: Sequence[float]) -> bool:
     return any(abs(value - each) <= 0.5001 * unit for each in known)
 
 
-def _cited_tables(report: Mapping[str, Any]) -> Iterator[Entry]:
-    """Yield the tables of a report's JSON file that have a name to be cited by."""
+def _report_entries(report: Mapping[str, Any]) -> Iterator[Entry]:
+    """Yield the findings of a report's JSON file, its answers, and its tables with a name."""
     run = report["run"]
     command = "python -m validation" + ("" if run["scale"] == "quick" else f" --{run['scale']}")
-    for section in report["reports"].values():
-        for each in section["tables"].values():
-            if each.get("cite"):
-                commits = each.get("commits") or section.get("commits") or [run["commit"]]
-                yield Entry(
-                    each["cite"],
-                    "validation.md",
-                    each["title"],
-                    command,
-                    ", ".join(commits),
-                    run["date"],
-                    run["machine and versions"],
-                    each["header"],
-                    each["rows"],
-                )
+
+    def entry(name: str, title: str, commits: Sequence[str], dates: Sequence[str]) -> Entry:
+        made = _several(commits or [run["commit"]]), max([*dates, ""]) or run["date"]
+        return Entry(name, "", title, command, *made, run["machine and versions"])
+
+    every = [each for section in report["reports"].values() for each in section["computed"]]
+    commits = list(dict.fromkeys(each["commit"] for each in every))
+    columns = ["claim", "published", "ours", "verdict"]
+    rows = [[each[column] for column in columns] for each in report["findings"]]
+    findings = entry("findings", "Findings", commits, [each["date"] for each in every])
+    yield replace(findings, header=columns, rows=rows)
+    for address, section in report["reports"].items():
+        dates = [each["date"] for each in section["computed"]]
+        for place, inner in {address: section, **section["sections"]}.items():
+            made = entry(f"answer-{place}", inner["title"], section["commits"], dates)
+            yield replace(made, text=inner["answer"])
+        for table in section["tables"].values():
+            if name := table.get("cite"):
+                rows = [[_rounded(cell) for cell in row] for row in table["rows"]]
+                made = entry(name, table["title"], section["commits"], dates)
+                yield replace(made, header=table["header"], rows=rows)
+
+
+def _several(commits: Sequence[str]) -> str:
+    if len(commits) <= 3:
+        return ", ".join(commits)
+    return f"{', '.join(commits[:3])} and {len(commits) - 3} others"
+
+
+def _benchmark_entries(run: Mapping[str, Any]) -> Iterator[Entry]:
+    command = f"python -m validation.benchmarks.{run['benchmark']}"
+    for each in run.get("tables", ()):
+        where = run["commit"], run["time"][:10], run["machine"]
+        yield Entry(each["cite"], "", "", command, *where, each["header"], each["rows"])
+
+
+def _rounded(cell: Any) -> Any:
+    """Return a number with the digits that a page may show."""
+    return float(f"{cell:.5g}") if isinstance(cell, float) else cell
 
 
 def _dump_entry(entry: Entry) -> str:

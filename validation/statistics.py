@@ -145,38 +145,38 @@ def profile(values: Any, shares: Any) -> np.ndarray:
 def draw_ranks(
     ax: Any, names: Sequence[str], mean_ranks: Sequence[float], groups: Sequence[Sequence[int]]
 ) -> None:
-    """A critical-difference picture: methods at their mean ranks, bars over those that are alike.
+    """Draw a critical-difference diagram: a row for each method, the best mean rank at the top.
+
+    Demšar's diagram has all methods on one line; here they have a row each, so that names never
+    overlap. Bars on the right join methods that do not differ.
 
     Parameters
     ----------
     ax : axes of matplotlib
+        The only ones of their figure, whose height follows the number of methods.
     names, mean_ranks : sequences of k
-    groups : as ``alike`` returns them
+    groups : sequence of sequences of int
+        As ``alike`` returns them.
     """
     order = [int(each) for each in np.argsort(mean_ranks, kind="stable")]
-    low, high = np.floor(min(mean_ranks)), np.ceil(max(mean_ranks))
-    margin = 0.45 * max(high - low, 1.0)
-    half = (len(order) + 1) // 2  # have their names on the left
-    ax.set(xlim=(low - margin, high + margin), ylim=(-0.7 - half, 1.0), yticks=[])
-    ax.set_xticks(np.arange(low, high + 1))
-    ax.set_xlabel("mean rank (1 is best)")
+    row = {method: place for place, method in enumerate(order)}
+    ranked = [mean_ranks[method] for method in order]
+    span = max(ranked[-1] - ranked[0], 0.5)
+    begin, step = ranked[-1] + 0.26 * span, 0.07 * span  # where bars are, right of all labels
+    ax.figure.set_size_inches(4.6, 0.75 + 0.34 * len(order))
+    ax.grid(visible=False)
+    ax.set(ylim=(len(order) - 0.4, -0.6), xlabel="mean rank (1 is best)")
+    ax.set_xlim(ranked[0] - 0.12 * span, begin + step * max(len(groups), 1))
+    ax.set_yticks(range(len(order)), [names[method] for method in order])
+    ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
-    for place, method in enumerate(order):
-        left = place < half
-        depth = -1.2 - (place if left else len(order) - 1 - place)
-        edge = low - 0.05 * margin if left else high + 0.05 * margin
-        rank = mean_ranks[method]
-        ax.plot([rank, rank, edge], [0, depth, depth], color=f"C{method}", linewidth=1)
-        ax.plot([rank], [0], "o", color=f"C{method}", markersize=4)
-        ax.text(
-            edge,
-            depth,
-            f"{names[method]} " if left else f" {names[method]}",
-            ha="right" if left else "left",
-            va="center",
-            fontsize=8,
+    ax.hlines(range(len(order)), ax.get_xlim()[0], ranked, color="C7", linewidth=0.8, alpha=0.6)
+    ax.plot(ranked, range(len(order)), "o", color="C0", markersize=6)
+    for place, rank in enumerate(ranked):
+        ax.annotate(
+            f"{rank:.2f}", (rank, place), (7, 0), textcoords="offset points", va="center", size=9
         )
     for number, group in enumerate(groups):
-        ends = [mean_ranks[group[0]], mean_ranks[group[-1]]]
-        height = 0.25 + 0.2 * number
-        ax.plot(ends, [height, height], color="black", linewidth=3, solid_capstyle="round")
+        ends = [row[group[0]] - 0.22, row[group[-1]] + 0.22]
+        x = begin + step * number
+        ax.plot([x, x], ends, color="black", linewidth=3, solid_capstyle="round", gid="group")

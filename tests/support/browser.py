@@ -1,4 +1,4 @@
-"""A page in a real browser, as wide as a phone."""
+"""A page in a real browser, as wide as a phone or a desk."""
 
 import html
 import json
@@ -8,15 +8,15 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-# Browsers have a least width of a window, but a frame is as narrow as it is told.
+# Browsers have a least width of a window, but a frame can be narrower.
 WRAPPER = """<!DOCTYPE html><meta charset="utf-8"><body>
-<iframe id="frame" style="width:{width}px;height:844px;border:0" srcdoc="{page}"></iframe>
+<iframe id="frame" {sandbox} style="width:{width}px;height:844px;border:0" src="{page}"></iframe>
 <pre id="found"></pre><script>
-frame.onload = () => {{
+frame.onload = async () => {{
   const inside = frame.contentDocument;
   const seen = x => x.getBoundingClientRect();
   const figures = [...inside.querySelectorAll("figure svg")].map(seen);
-  found.textContent = JSON.stringify({{
+  const result = {{
     scroll: inside.documentElement.scrollWidth,
     width: inside.documentElement.clientWidth,
     figures: figures.map(x => [x.width, x.height]),
@@ -26,7 +26,17 @@ frame.onload = () => {{
       .filter(id => id && !inside.getElementById(id)).length,
     paper: inside.defaultView.getComputedStyle(inside.body).backgroundColor,
     ink: inside.defaultView.getComputedStyle(inside.body).color,
-  }});
+  }};
+  const all = selector => [...inside.querySelectorAll(selector)];
+  const one = selector => inside.querySelector(selector);
+  const shown = selector => all(selector).some(x => x.checkVisibility());
+  const pause = () => new Promise(resolve => setTimeout(resolve, 300));
+  try {{
+    result.steps = await (async () => {{ {steps} }})();
+  }} catch (error) {{
+    result.steps = `${{error}}`;
+  }}
+  found.textContent = JSON.stringify(result);
 }};
 </script>"""
 
@@ -41,24 +51,46 @@ OPTIONS = (
     "--disable-component-update",
     "--disable-sync",
     "--enable-logging=stderr",
+    "--allow-file-access-from-files",  # the wrapper reads the page
     "--virtual-time-budget=20000",
 )
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
-def look(page: Path, width: int = 390, dark: bool = False) -> dict:
-    """What a browser finds: sizes, colours, links into nothing, and what its console says."""
+def look(
+    page: Path, width: int = 390, dark: bool = False, steps: str = "", script: bool = True
+) -> dict:
+    """Return what a browser finds: sizes, colours, links into nothing, and its console.
+
+    Parameters
+    ----------
+    page : Path
+    width : int
+        In pixels.
+    dark : bool
+        Whether the reader prefers dark pages.
+    steps : str
+        Body of an asynchronous JavaScript function, run when the page is loaded, whose result is
+        returned under "steps"; it may use ``inside`` (the document), ``all(selector)``,
+        ``one(selector)``, ``shown(selector)`` and ``await pause()``.
+    script : bool
+        Whether scripts of the page run.
+    """
     assert PROGRAM is not None
     with tempfile.TemporaryDirectory() as folder:
         wrapper = Path(folder, "wrapper.html")
-        text = html.escape(page.read_text(encoding="utf-8"), quote=True)
-        wrapper.write_text(WRAPPER.format(width=width, page=text), encoding="utf-8")
-        scheme = [f"--blink-settings=preferredColorScheme={0 if dark else 1}"]
+        address = html.escape(page.resolve().as_uri(), quote=True)
+        sandbox = "" if script else 'sandbox="allow-same-origin"'
+        wrapper.write_text(
+            WRAPPER.format(width=width, page=address, steps=steps, sandbox=sandbox),
+            encoding="utf-8",
+        )
         done = subprocess.run(
             [
                 PROGRAM,
                 *OPTIONS,
-                *scheme,
+                f"--window-size={max(width + 50, 800)},1000",
+                f"--blink-settings=preferredColorScheme={0 if dark else 1}",
                 f"--user-data-dir={folder}",
                 "--dump-dom",
                 wrapper.as_uri(),
@@ -70,5 +102,6 @@ def look(page: Path, width: int = 390, dark: bool = False) -> dict:
         )
     found = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
     assert found is not None, done.stderr
+    assert found[1], "the page was not loaded"
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     return json.loads(html.unescape(found[1])) | {"console": console}

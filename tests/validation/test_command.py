@@ -7,7 +7,7 @@ import pytest
 
 from validation import assemble, cli, data_sets, reports
 from validation.page import Check, Section, Table, Text
-from validation.running import Task, workers
+from validation.running import Task, task, workers
 
 
 def half(x):
@@ -19,7 +19,7 @@ def fails(x):
 
 
 def report(tasks, holds=True):
-    """A module of a report, made here."""
+    """Return a module of a report, made here."""
 
     def section(results, scale):
         assert scale == "small"
@@ -34,7 +34,8 @@ def made(monkeypatch):
     """Reports of ours in place of all others."""
 
     def put(**modules):
-        entries = {name: reports.Entry(name.title(), ()) for name in modules}
+        minutes = dict.fromkeys(("small", "quick", "full"), 1.0)
+        entries = {name: reports.Entry(name.title(), minutes, ()) for name in modules}
         monkeypatch.setattr(reports, "REPORTS", entries)
         monkeypatch.setattr(reports, "get", modules.__getitem__)
 
@@ -45,7 +46,7 @@ def made(monkeypatch):
 def run(tmp_path, monkeypatch):
     """The program, in this process: others are slow to start."""
 
-    def here(tasks, jobs):
+    def here(tasks, jobs, begin):
         return ((index, task.perform()) for index, task in tasks.items())
 
     monkeypatch.setattr(workers, "in_processes", here)
@@ -66,16 +67,59 @@ def test_the_page_of_all_reports(made, run, tmp_path, capsys):
     assert told["run"]["scale"] == "small"
     printed = capsys.readouterr()
     assert str(tmp_path / "index.html") in printed.out
-    assert "[1/2, 0:0" in printed.err  # equal tasks count once
-    assert "one: 4, 0.0 s" in printed.err
+    assert "Computing 2 tasks: about" in printed.err  # equal tasks count once
+    assert "one: all tasks done" in printed.err
 
 
 def test_a_second_run_has_nothing_to_do(made, run, capsys):
     made(one=report(HALVES))
     assert run() == run() == 0
-    assert capsys.readouterr().err.count("one: 4") == 1
+    assert capsys.readouterr().err.count("Computing 2 tasks") == 1
     assert run("--fresh") == 0
-    assert capsys.readouterr().err.count("one: 4") == 1
+    assert capsys.readouterr().err.count("Computing 2 tasks") == 1
+
+
+def test_the_page_names_the_commits_of_results(made, run, tmp_path, monkeypatch):
+    made(one=report(HALVES[:1]))
+    monkeypatch.setattr(task, "commit", lambda: "abc1234")
+    monkeypatch.setattr(assemble, "commit", lambda: "abc1234")
+    run()
+    made(one=report(HALVES))
+    monkeypatch.setattr(task, "commit", lambda: "def5678")
+    monkeypatch.setattr(assemble, "commit", lambda: "def5678")
+    run()
+    told = json.loads((tmp_path / "index.json").read_text())
+    assert told["run"]["commit"] == "def5678"
+    assert told["reports"]["one"]["commits"] == ["abc1234", "def5678"]
+    assert [each["tasks"] for each in told["reports"]["one"]["computed"]] == [1, 1]
+    assert "commit <code>abc1234</code>" in (tmp_path / "index.html").read_text()
+
+
+def test_answers_of_leading_reports_are_on_the_first_screen(made, run, tmp_path, monkeypatch):
+    module = report(HALVES)
+    module.section = lambda results, scale: Section("x", [], "It is four.")
+    made(one=module)
+    entry = reports.REPORTS["one"]._replace(leading=True)
+    monkeypatch.setitem(reports.REPORTS, "one", entry)
+    run()
+    text = (tmp_path / "index.html").read_text()
+    assert "<dd>It is four.</dd>" in text
+    assert "2 tasks" in text
+
+
+def test_only_some_tasks(made, run, tmp_path):
+    made(one=report(HALVES))
+    assert run("--only", "4") == 0
+    told = json.loads((tmp_path / "index.json").read_text())["reports"]["one"]
+    assert told["tables"]["halves.csv"]["rows"] == [["4", 2.0]]
+    assert told["not_run"][0]["why"] == "1 of 2 tasks are not done yet."
+
+
+def test_every_report_has_typical_times_of_every_scale():
+    for entry in reports.REPORTS.values():
+        assert set(entry.minutes) == {"small", "quick", "full"}
+        assert all(minutes > 0 for minutes in entry.minutes.values())
+    assert [name for name, entry in reports.REPORTS.items() if entry.leading]
 
 
 def test_one_report_has_a_page_of_its_own(made, run, tmp_path):
@@ -125,7 +169,9 @@ def test_the_page_of_what_is_there(made, run, tmp_path):
 
 def test_a_module_that_is_missing_is_named(made, run, tmp_path, monkeypatch):
     made(one=report(HALVES))
-    entry = reports.Entry("Other", ("matplotlib", "no_such_module"))
+    entry = reports.Entry(
+        "Other", dict.fromkeys(("small", "quick", "full"), 1.0), ("matplotlib", "no_such_module")
+    )
     monkeypatch.setitem(reports.REPORTS, "other", entry)
     assert run() == 0
     (told,) = json.loads((tmp_path / "index.json").read_text())["reports"]["other"]["not_run"]
@@ -145,7 +191,7 @@ def test_oracles_that_are_missing_are_named(made, run, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("told", "message"),
     [
-        (["accurcy"], "'accurcy' is none of accuracy, honesty"),
+        (["accurcy"], "'accurcy' is none of when, criticism"),
         (["--jobs", "0"], "expected a positive number, got '0'"),
         (["--full", "--small"], "not allowed with"),
     ],
@@ -164,7 +210,7 @@ def test_interrupted(made, run, monkeypatch, capsys):
     made(one=report(HALVES))
     monkeypatch.setattr(assemble, "run", interrupt)
     assert run() == 130
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "run the same command to resume" in capsys.readouterr().err
 
 
 def test_no_such_cluster(made, run, capsys):

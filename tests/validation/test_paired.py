@@ -2,8 +2,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from validation.reports.criticism.paired import error_of_examples, paired
+from validation.reports.criticism.paired import by_set, interval, paired
 
 
 def test_all_wins():
@@ -34,8 +35,26 @@ def test_a_single_pair_has_no_error():
     assert math.isnan(paired([0.3]).error)
 
 
-def test_error_of_examples_is_of_those_that_differ():
-    first = np.array([True, True, False, True])
-    assert error_of_examples(first, first) == 0.0
-    second = np.array([True, False, True, True])
-    assert error_of_examples(first, second) == pytest.approx(math.sqrt(0.5) / 2)
+def test_intervals_by_hand():
+    found = interval([1.0, 2.0, 3.0])  # t(2) has 4.3027 at 97.5 %, 2.9200 at 95 %
+    assert found.mean == pytest.approx(2.0)
+    assert found.high - 2.0 == pytest.approx(4.3027 / math.sqrt(3), rel=1e-4)
+    narrow = interval([1.0, 2.0, 3.0], 0.90)
+    assert narrow.bound == pytest.approx(2.0 + 2.92 / math.sqrt(3), rel=1e-4)
+    assert interval([-1.0, -2.0, -3.0], 0.90).bound == pytest.approx(narrow.bound)
+    assert str(interval([-1.0, 1.0])) == "+0.00 (\N{MINUS SIGN}12.71 to +12.71)"
+    assert str(interval([0.5])) == "+0.50"
+
+
+def test_the_bound_is_that_of_two_one_sided_tests():
+    values = np.random.default_rng(0).normal(0.1, 1.0, 20)
+    bound = interval(values.tolist(), 0.90).bound
+    p = max(
+        stats.ttest_1samp(values, -bound, alternative="greater").pvalue,
+        stats.ttest_1samp(values, bound, alternative="less").pvalue,
+    )
+    assert p == pytest.approx(0.05)
+
+
+def test_values_of_a_set_are_averaged():
+    assert by_set([("a", 1.0), ("b", 5.0), ("a", 3.0)]) == {"a": 2.0, "b": 5.0}

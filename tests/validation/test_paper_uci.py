@@ -69,7 +69,7 @@ def test_the_linear_table_has_all_losses_and_nothing_to_flag():
     section = _done(uci_linear)
     assert not _flagged(section)
     ours, differences, details = (each for each in section.parts if isinstance(each, Table))
-    assert [row[0] for row in ours.rows] == list(uci_linear.METHODS)
+    assert [row[0] for row in ours.rows] == list(uci_linear.NAMES.values())
     assert all(row[1].endswith("(100.0)") for row in ours.rows)  # published of wine
     for table in (ours, differences, details):
         assert all(len(row) == len(table.header) <= 8 for row in table.rows)

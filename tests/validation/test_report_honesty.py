@@ -2,11 +2,15 @@
 
 import math
 
+import numpy as np
 import pytest
+from scipy.stats import binom
 
 import mvnorth._methods.lattice_rule as lattice_rule
-from validation.page import Check, Picture, Table
+from validation.page import Check, Finding, Picture, Section, Table
+from validation.problems import strata as problem_strata
 from validation.reports import honesty, runs
+from validation.reports.honesty import counts, known, strata, strata_page, table_page
 
 
 def _section():
@@ -23,25 +27,32 @@ def test_all_checks_hold_and_all_is_there():
     section = _section()
     assert _flagged(section) == []
     assert sum(isinstance(part, Check) for part in section.walk()) >= 8
-    assert sum(isinstance(part, Picture) for part in section.walk()) == 3
+    assert sum(isinstance(part, Picture) for part in section.walk()) == 4
+    assert all(part.answer for part in [section, *section.walk()] if isinstance(part, Section))
+    assert len([part for part in section.walk() if isinstance(part, Finding)]) == 2
     tables = {part.title: part for part in section.walk() if isinstance(part, Table)}
-    groups = ("by dimension", "by difficulty", "by condition of the correlations")
-    for title in ("by method", *groups):
+    methods = {"genz", "tilting", "auto", "gauss", "structured genz"}
+    for title in ("by method", "by stratum"):
         rows = tables[f"Outside the claimed error, {title}"].rows
-        assert {row[0] for row in rows} >= {"genz", "tilting", "auto", "gauss", "structured genz"}
-    for subject, strata in (
+        assert {row[0] for row in rows} >= methods
+    strata = tables["Claims outside, by method and stratum"].rows
+    assert {row[1] for row in strata} >= {"ordinary", "deep tail", "near 1, d from 4 to 10"}
+    for subject, groups in (
         ("Gauss rules", "d = "),
         ("Several factors", "V: "),
         ("Student t probabilities", "d = "),
     ):
         rows = tables[f"{subject} outside their claimed errors"].rows
-        by_group = {row[0]: row[1:] for row in rows}
-        runs_of = by_group["all"][0]
-        assert runs_of == sum(row[0] for name, row in by_group.items() if name.startswith(strata))
-        assert by_group["all"][1] < runs_of / 2
-    failures = tables["All runs outside their claimed error"]
-    outside = sum(row[4] for row in tables["Outside the claimed error, by method"].rows)
-    assert len(failures.rows) == outside
+        claims = {group: count for group, count, *_ in rows}
+        in_groups = sum(count for group, count in claims.items() if group.startswith(groups))
+        assert claims["all"] == in_groups > 0
+    known = {title for title in tables if title.startswith("Known dishonesty")}
+    assert len(known) == 3
+
+
+def test_sections_without_results_say_so():
+    section = honesty.section({}, "small")
+    assert section.answer == "Not computed yet."
 
 
 def test_a_claimed_error_that_is_too_small_is_seen(monkeypatch):
@@ -50,6 +61,78 @@ def test_a_claimed_error_that_is_too_small_is_seen(monkeypatch):
     found = _flagged(_section())
     for method in ("genz", "tilting"):
         assert any(claim.startswith(f"`{method}`:") for claim in found)
+    assert any("hold in all strata" in claim for claim in found)
+
+
+def _claims(regime, method, outside, claims):
+    """Claims of one stratum: ``outside`` of them are off by twice what they say."""
+    return [
+        strata.Claim(regime, "11 to 50", k, "one factor", 20, 0.0, 0.0, method,
+                     0.02 if k < outside else 0.0, 0.01, method)
+        for k in range(claims)
+    ]  # fmt: skip
+
+
+def _by_stratum(**outside):
+    """The section for 960 claims a method and regime, some of ``tilting`` or ``genz`` outside."""
+    rows = [
+        claim
+        for regime in ("ordinary", "deep tail")
+        for method in strata.METHODS
+        for claim in _claims(regime, method, outside.get(method, {}).get(regime, 0), 960)
+    ]
+    return strata_page.section({"strata, all": rows}, "full")
+
+
+def test_a_dishonest_stratum_is_seen_though_all_together_are_honest(monkeypatch):
+    """3.4 % of one stratum is 0.6 % of six: what pooling hid."""
+    monkeypatch.setattr(known, "RANDOM_STRATA", {})
+    section = _by_stratum(tilting={"deep tail": 33})
+    flagged = _flagged(section)
+    assert any(claim.startswith("Dishonest random strata are those") for claim in flagged)
+    assert any("`auto` and `tilting` hold" in claim for claim in flagged)
+    assert _verdicts(section)[0] == "does not hold"
+    assert _flagged(_by_stratum()) == []
+    assert _verdicts(_by_stratum()) == ["holds", "holds"]
+
+
+def _verdicts(section):
+    return [part.verdict for part in section.walk() if isinstance(part, Finding)]
+
+
+def test_known_dishonesty_is_compared_exactly(monkeypatch):
+    entry = {
+        counts.Group("genz", "deep tail"): "far out",
+        counts.Group("genz", "deep tail, 11 to 50"): "far out",
+    }
+    monkeypatch.setattr(known, "RANDOM_STRATA", entry)
+    assert _flagged(_by_stratum(genz={"deep tail": 33})) == []
+    (claim,) = _flagged(_by_stratum())
+    assert claim.startswith("No entry of the table of known dishonesty is honest again")
+
+
+def test_the_bound_is_corrected_for_the_number_of_groups():
+    few = counts.Counted(400, 10, 0, 0, 0.1)
+    assert few.honesty(1) == "dishonest"
+    assert few.honesty(1000) == "not decided"
+    assert counts.Counted(400, 0, 0, 0, 0.1).honesty(1) == "honest"
+    assert counts.Counted(40, 0, 0, 0, 0.1).honesty(1) == "not decided"
+    # The bound of k of n is where k or more have the level's probability.
+    bound = few.lower_bound(5)
+    assert binom.sf(9, 400, bound) == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("regime", list(problem_strata.REGIMES))
+def test_random_problems_lie_in_their_regime(regime):
+    limits = problem_strata.REGIMES[regime]
+    for seed in range(8):
+        problem = problem_strata.draw(regime, "d from 4 to 10", seed)
+        assert limits.least <= problem.log_prob <= limits.most
+        assert 4 <= problem.upper.size <= 10
+        assert (problem.lower < problem.upper).all()
+        assert np.linalg.eigvalsh(problem.cov).min() > 0
+    boxes = [problem_strata.draw(regime, "d from 4 to 10", seed) for seed in (0, 4)]
+    assert [np.isfinite(box.lower).any() for box in boxes] == [False, True]
 
 
 @pytest.mark.parametrize("family", ["gauss", "factors", "student"])
@@ -104,7 +187,7 @@ def test_results_that_repeat_count_once():
     same = [runs.Run("auto", 64, seed, -1.0, 1e-9, "markov", 32) for seed in range(5)]
     other = [runs.Run("genz", 64, seed, -1.0 + 1e-3 * seed, 0.1, "genz", 64) for seed in range(5)]
     problem = runs.Known("p", 5, frozenset(), -1.0, 0.0, same + other)
-    assert len(honesty._cases([problem])) == 6
+    assert len(table_page.distinct([problem])) == 6
 
 
 def test_counts():
@@ -114,7 +197,7 @@ def test_counts():
         runs.Judgement("none", math.nan, math.inf),
         runs.Judgement("open", 0.5, 1.0),
     ]
-    total = honesty.count(judged)
+    total = counts.count(judged)
     assert (total.runs, total.outside, total.open, total.none) == (4, 1, 1, 1)
     assert total.share == pytest.approx(1 / 3)
     assert total.median == pytest.approx(0.5)

@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from exact_torch import ExactLoss
-from validation.page import Check, Picture, Table
+from validation import cited
+from validation.page import Check, Finding, Picture, Table, Text
 from validation.reports import when
-from validation.reports.when import comparisons, losses, page, problems, training
+from validation.reports.when import comparisons, findings, losses, page, problems, training
 
 
 def flagged(section):
@@ -37,7 +38,7 @@ def test_no_claim_is_flagged(results):
         ["digits", "symmetric 30 %", "linear"],
         ["digits", "symmetric 30 %", "CNN"],
     ]
-    assert rows[0][3] > 70.0
+    assert float(rows[0][3]) > 70.0
 
 
 @pytest.mark.parametrize("name", ["CE", "robust", "CE then robust"])
@@ -78,6 +79,63 @@ def test_what_is_said_follows_the_results():
             assert row[3].replace("-2.9", "-3.0").replace("-3.1", "-3.0") == worse
     assert sum(isinstance(part, Picture) for part in section.walk()) == 2
     assert flagged(section) == []
+
+
+def verdicts(section):
+    return [part.verdict for part in section.walk() if isinstance(part, Finding)]
+
+
+def test_a_run_with_few_sets_states_the_stored_one():
+    section = when.section(made(0.03, sets=12), "quick")
+    entry = cited.table("when-robust")
+    said = " ".join(part.text for part in section.walk() if isinstance(part, Text))
+    assert f"commit {entry.commit}, {entry.date}" in said
+    for part in section.walk():
+        if isinstance(part, Finding):
+            assert f"stored run, commit {entry.commit.split()[0]}" in part.ours
+        if isinstance(part, Table):
+            assert not part.cite
+    outliers = next(row for row in entry.rows if row[:2] == ["outliers", "linear"])
+    assert outliers[2] in next(part for part in section.walk() if isinstance(part, Finding)).ours
+    assert outliers[2].replace("(", "[").replace(")", "]") in section.answer
+    assert verdicts(when.section({}, "quick")) == verdicts(section)
+
+
+@pytest.mark.parametrize(
+    ("difference", "expected", "told"),
+    [
+        (0.03, ["holds"] * 4, "On clean data EXACT's bounded form is better"),
+        (-0.03, ["does not hold"] * 4, "it is better than EXACT's bounded form"),
+        (
+            0.0,
+            ["not decided", "not decided", "does not hold", "not decided"],
+            "is not shown to be better",
+        ),
+    ],
+)
+def test_findings_follow_the_results(difference, expected, told):
+    section = when.section(made(difference, sets=24), "full")
+    assert verdicts(section) == expected  # the gain that was published is excluded on clean data
+    assert told in section.answer
+    for part in section.walk():
+        if isinstance(part, Finding):
+            assert "over 24 UCI sets" in part.ours
+            assert "stored" not in part.ours
+
+
+def test_tables_have_the_form_that_is_cited():
+    section = when.section(made(0.03, sets=24), "full")
+    tables = {part.cite: part for part in section.walk() if isinstance(part, Table) and part.cite}
+    assert set(tables) == {"when-losses", "when-robust", "when-rivals"}  # no images in these
+    for name, shown in tables.items():
+        entry = cited.table(name)
+        assert list(shown.header) == list(entry.header)
+        known = {tuple(row[:2]) for row in shown.rows}
+        assert {tuple(row[:2]) for row in entry.rows if row[1] == "linear"} == known
+    again = findings.Known(
+        "clean", "linear", "CE", *findings._numbers("\N{MINUS SIGN}0.6 (+1 to 2)"), 1
+    )
+    assert (again.mean, again.low, again.high) == (-0.6, 1.0, 2.0)
 
 
 def test_conclusions_of_the_docs_are_flagged_if_they_stop_being_true():

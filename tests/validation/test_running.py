@@ -132,7 +132,7 @@ def test_a_task_that_always_kills_its_process_is_named(store):
 def test_nothing_runs_beside_what_measures_time(store, monkeypatch):
     asked = []
 
-    def seen(tasks, jobs):
+    def seen(tasks, jobs, begin):
         asked.append((sorted(tasks), jobs))
         return ((index, each.perform()) for index, each in tasks.items())
 

@@ -115,6 +115,27 @@ def test_the_picture_has_every_method_and_group():
 
     _, ax = axes()
     statistics.draw_ranks(ax, ["a", "b", "c"], [1.2, 1.9, 2.9], [[0, 1], [1, 2]])
-    assert sorted(text.get_text().strip() for text in ax.texts) == ["a", "b", "c"]
-    bars = [line for line in ax.lines if line.get_linewidth() == 3]
-    assert [list(bar.get_xdata()) for bar in bars] == [[1.2, 1.9], [1.9, 2.9]]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b", "c"]
+    assert [text.get_text() for text in ax.texts] == ["1.20", "1.90", "2.90"]
+    bars = [line for line in ax.lines if line.get_gid() == "group"]
+    rows = [[round(float(y)) for y in bar.get_ydata()] for bar in bars]
+    assert rows == [[0, 1], [1, 2]]
+    assert len({bar.get_xdata()[0] for bar in bars}) == 2
+
+
+@pytest.mark.parametrize("count", [2, 6, 14])
+def test_labels_of_the_picture_do_not_overlap(count):
+    from validation.page import axes
+
+    figure, ax = axes()
+    mean_ranks = [3.0 + 0.01 * n for n in range(count)]  # all but equal
+    names = [f"a long name of method {n}" for n in range(count)]
+    statistics.draw_ranks(ax, names, mean_ranks, [list(range(count))])
+    figure.draw_without_rendering()
+    for labels in (ax.get_yticklabels(), ax.texts):
+        boxes = [label.get_window_extent() for label in labels]
+        assert len(boxes) == count
+        assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    (bar,) = (line for line in ax.lines if line.get_gid() == "group")
+    assert bar.get_window_extent().x0 > max(box.x1 for box in boxes)
+    assert figure.bbox.x1 > bar.get_window_extent().x1

@@ -7,6 +7,7 @@
     python -m validation.benchmarks.derivatives  value and gradient, with autograd and differences
     python -m validation.benchmarks.one_factor   the loss -log P and its gradient, with torch
     python -m validation.benchmarks.factors      two and three common factors, with winning
+    python -m validation.benchmarks.markov       Markov chains: errors, values, derivatives
     python -m validation.benchmarks.unions       complements to relative accuracy, with scipy
     python -m validation.benchmarks.student      Student t, with scipy
     python -m validation.benchmarks.quantiles    critical values and p-values, with R and scipy
@@ -22,9 +23,10 @@
     python -m validation.benchmarks.startup      import, first call, compilation
     python -m validation.benchmarks.calls        one call with everything included, with scipy
 
-All take ``--full`` (more time) and ``--json FILE`` (append the results as a line of JSON), and
-everything runs in one thread: set here, since numpy's libraries read it when they are loaded. Only
-``gpu`` gives the CPU all its cores.
+All take ``--full`` (more time) and ``--json FILE`` (append the results as a line of JSON, of which
+``python -m validation.cited update FILE`` takes the tables that docs cite), and everything runs in
+one thread: set here, since numpy's libraries read it when they are loaded. Only ``gpu`` gives the
+CPU all its cores.
 """
 
 import os

@@ -138,6 +138,7 @@ def main() -> None:
             ]
             for row in rows
         ],
+        cite="calls",
     )
     record(options.json, "calls", rows)
 

@@ -160,7 +160,7 @@ def main() -> None:
         results.append(dict(zip(names, values, strict=True)))
     print(machine() + "\n")
     header = ["d", "points", "reorder", "saddle", "sampling", "ns", "of dgemm"]
-    print_table([*header, "2 threads", "by share", "MB"], rows)
+    print_table([*header, "2 threads", "by share", "MB"], rows, cite="scale")
     record(options.json, "scale", results)
 
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from validation.oracles import r_mvtnorm
 from validation.oracles.one_dimension import FloatArray
+from validation.running.task import commit
 
 T = TypeVar("T")
 
@@ -166,8 +167,19 @@ def progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Columns as wide as they need to be, the first to the left and the others to the right."""
+_cited: list[dict[str, Any]] = []  # tables of this process that docs cite
+
+
+def print_table(
+    header: Sequence[str], rows: Sequence[Sequence[object]], cite: str | None = None
+) -> None:
+    """Columns as wide as they need to be, the first to the left and the others to the right.
+
+    ``cite`` is the name under which docs cite the table; ``record`` writes it to the file.
+    """
+    if cite is not None:
+        table = {"cite": cite, "header": list(header), "rows": [list(map(str, r)) for r in rows]}
+        _cited.append(table)
     lines = [list(header), *([str(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
@@ -199,6 +211,8 @@ def record(
         return
     now = time.strftime("%Y-%m-%dT%H:%M:%S%z")
     run = {"benchmark": benchmark, "time": now, "machine": where or machine(), "results": results}
+    if _cited:
+        run |= {"commit": commit(), "tables": _cited}
     with path.open("a") as file:
         file.write(json.dumps(run) + "\n")
 

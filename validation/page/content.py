@@ -1,10 +1,10 @@
-"""The parts of a page: findings, text, tables, pictures with data, checks, what was not run."""
+"""A page and its parts: findings, text, tables, pictures with data, checks, what was not run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 Verdict: TypeAlias = Literal["holds", "does not hold", "not decided"]
 
@@ -80,16 +80,36 @@ class NotRun:
     command: str
 
 
+class Origin(NamedTuple):
+    """The commit that computed some results, the day, the number of tasks and their seconds."""
+
+    commit: str
+    date: str
+    tasks: int
+    seconds: float
+
+
 @dataclass(frozen=True)
 class Section:
-    """A part of the page with a title; ``answer``, one to three sentences, is what came out."""
+    """A part of the page with a title.
+
+    Attributes
+    ----------
+    title : str
+    parts : sequence
+    answer : str
+        One to three sentences that say what came out; the page opens the section with them.
+    origins : sequence of Origin
+        What computed the results of the section, if that is known.
+    """
 
     title: str
     parts: Sequence[Part] = field(default_factory=tuple)
     answer: str = ""
+    origins: Sequence[Origin] = ()
 
     def walk(self) -> Iterator[Part]:
-        """All parts, those of the sections in it as well."""
+        """Yield all parts, those of inner sections as well."""
         for part in self.parts:
             yield part
             if isinstance(part, Section):
@@ -97,3 +117,27 @@ class Section:
 
 
 Part: TypeAlias = Finding | Text | Table | Picture | Check | NotRun | Section
+
+
+@dataclass(frozen=True)
+class Page:
+    """All that a page says.
+
+    Attributes
+    ----------
+    title : str
+    about : sequence of str
+        Paragraphs below the title.
+    sections : mapping
+        By the name of the report, in the order of the page.
+    facts : mapping
+        The foot of the page: date, commit, machine, versions.
+    leading : sequence of str
+        Names of the reports whose answers stand on the first screen.
+    """
+
+    title: str
+    about: Sequence[str]
+    sections: Mapping[str, Section]
+    facts: Mapping[str, str]
+    leading: Sequence[str] = ()

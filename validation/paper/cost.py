@@ -1,19 +1,16 @@
-"""EXACT, first version, figure 5: how the cost of the loss grows with classes and samples."""
+"""EXACT, first version, figure 5: how the cost of the loss grows with classes and samples.
+
+The measurements are those of the report on EXACT (``validation.reports.exact.cost``): the same
+tasks, computed once, and exponents by the same rule.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
-import torch
-
-from exact_torch import exact_loss
-from validation.benchmarks.exact import Batch, fastest, gradients
-from validation.benchmarks.one_factor import Published
-from validation.page import Check, NotRun, Picture, Section, Table, Text, axes
+from validation.page import Check, NotRun, Section, Table, Text
 from validation.reports import Results
+from validation.reports.exact import cost, cost_page
 from validation.running import Task
 
 TITLE = "EXACT v1, figure 5: cost"
@@ -25,127 +22,78 @@ PUBLISHED = {
     "C = 16, N = 512: examples a second of ResNet-34 in training": "8 % fewer",
     "in all": "an overhead of about 10 %, by classes and network",
 }
-_CLASSES = {"small": (8, 32), "quick": (8, 16, 32, 64, 128), "full": (8, 16, 32, 64, 128, 256)}
-_SAMPLES = {"small": (16, 64), "quick": (16, 64, 256), "full": (16, 64, 256, 1024)}
-_OF_CLASSES = {"small": 64, "quick": 64, "full": 512}  # samples where classes vary
-_OF_SAMPLES = {"small": 16, "quick": 64, "full": 128}  # classes where samples vary
-_ROUNDS = {"small": 1, "quick": 3, "full": 5}
-_WORK = 8e6  # most numbers of the published algorithm in a call: fewer rows for more of them
-_ROWS = 256
+IN_CLASSES, IN_SAMPLES = 2.0, 1.0  # published exponents
+_NEAR = 0.4  # of a published exponent: C^2 has terms in C, and caches end at some size
 
 
 def tasks(scale: str) -> list[Task]:
-    sizes = {(classes, _OF_CLASSES[scale]) for classes in _CLASSES[scale]}
-    sizes |= {(_OF_SAMPLES[scale], samples) for samples in _SAMPLES[scale]}
-    return [
-        Task(
-            _name(classes, samples),
-            seconds,
-            {"classes": classes, "samples": samples, "rounds": _ROUNDS[scale]},
-            alone=True,
-        )
-        for classes, samples in sorted(sizes)
-    ]
-
-
-def seconds(classes: int, samples: int, rounds: int) -> dict[str, float]:
-    """Seconds an example, of a loss and its gradient, in one thread."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        batch = Batch(_ROWS, classes, trained=True)
-        few = min(_ROWS, max(1, int(_WORK / (classes**2 * samples))))
-        published = Published(classes, samples, batch.m.dtype)
-        calls = (
-            partial(published, batch.m[:few]),
-            partial(gradients, batch.scores, batch.labels, partial(exact_loss, sigma=1.0)),
-        )
-        for call in calls:
-            call()
-        theirs, ours = fastest(calls, rounds)
-    finally:
-        torch.set_num_threads(threads)
-    return {"published": theirs / few, "exact_loss": ours / _ROWS}
+    return cost.tasks(scale)
 
 
 def section(results: Results, scale: str) -> Section:
-    published = Table(
-        "Published cost of the loss",
-        ["what", "published"],
-        [list(row) for row in PUBLISHED.items()],
-    )
+    by_classes, by_samples = cost_page.costs(results, scale)
     parts: list[Any] = [
-        published,
+        Table(
+            "Published cost of the loss",
+            ["what", "published"],
+            [list(row) for row in PUBLISHED.items()],
+        )
+    ]
+    gpu = NotRun("The same on a GPU.", "It needs one.", "python -m validation.benchmarks.gpu")
+    if min(len(by_classes), len(by_samples)) < 2:
+        again = "python -m validation paper --full"
+        parts += [NotRun("Time", "It is measured on a quiet machine.", again), gpu]
+        return Section(TITLE, parts, "Not measured yet.")
+    in_classes = cost_page.exponent(by_classes, "published", "seconds")
+    in_samples = cost_page.exponent(by_samples, "published", "seconds")
+    exact = cost_page.exponent(by_classes, "exact_loss", "seconds")
+    fixed = cost.SIZES[scale].fixed_classes
+    most = max(by_classes)
+    ratio = by_classes[most]["published"].seconds / by_classes[most]["exact_loss"].seconds
+    parts += [
         Text(
             "The published numbers are a GPU's. Here both ways run on this machine's CPU in one "
             "thread, in single precision: the published algorithm, written for these comparisons "
             "from its description, and `exact_loss`, which has no samples. What can be compared "
-            "with the paper is how cost grows. Time and memory beside other losses, and the share "
-            "of a training step, are in the report on EXACT."
+            "with the paper is how cost grows. Memory, other losses and the share of a training "
+            "step are in the report on EXACT, which has the same measurements. "
+            + cost_page.explain_exponents()
         ),
-    ]
-    for what, sizes in (
-        ("classes", [(c, _OF_CLASSES[scale]) for c in _CLASSES[scale]]),
-        ("samples", [(_OF_SAMPLES[scale], n) for n in _SAMPLES[scale]]),
-    ):
-        if all(_name(*size) in results for size in sizes):
-            parts += _growth(what, sizes, [results[_name(*size)] for size in sizes])
-    parts.append(
-        NotRun(
-            "The same on a GPU.",
-            "It needs one.",
-            "python -m validation.benchmarks.gpu",
-        )
-    )
-    return Section(TITLE, parts)
-
-
-def _growth(what: str, sizes: Sequence[tuple[int, int]], found: Sequence[Any]) -> list[Any]:
-    which = 0 if what == "classes" else 1
-    varied = [size[which] for size in sizes]
-    fixed = f"N = {sizes[0][1]}" if what == "classes" else f"C = {sizes[0][0]}"
-    figure, ax = axes(log="xy", xlabel=what, ylabel="milliseconds an example")
-    powers = {}
-    for number, name in enumerate(("published", "exact_loss")):
-        times = [1e3 * each[name] for each in found]
-        ax.plot(varied, times, color=f"C{number}", marker="o", label=name)
-        powers[name] = math.log(times[-1] / times[-2]) / math.log(varied[-1] / varied[-2])
-    ax.legend()
-    rows = [
-        [size, 1e3 * each["published"], 1e3 * each["exact_loss"], _ratio(each)]
-        for size, each in zip(varied, found, strict=True)
-    ]
-    header = [what, "published, ms an example", "exact_loss, ms an example", "ratio"]
-    table = Table(f"Cost against {what}, {fixed}", header, rows)
-    theory = 2 if what == "classes" else 1
-    told = (
-        f"From {varied[-2]} to {varied[-1]} {what} the published algorithm's time grew with the "
-        f"power {powers['published']:.2f} of their number, where {theory} is published; "
-    )
-    if what == "samples":
-        return [
-            table,
-            Picture(f"Time against {what}", figure, table),
-            Text(told + "exact_loss has none."),
-        ]
-    last = rows[-1][3]
-    return [
-        table,
-        Picture(f"Time against {what}", figure, table),
-        Text(told + f"that of exact_loss with the power {powers['exact_loss']:.2f}."),
+        _table("classes", f"N = {cost.FIXED_SAMPLES}", by_classes),
+        _table("samples", f"C = {fixed}", by_samples),
+        *cost_page.pictures(by_classes, by_samples, cost.SIZES[scale], ("seconds",)),
         Check(
-            f"At C = {varied[-1]}, {fixed}, exact_loss takes less than a third of the time of the "
-            "published algorithm.",
-            last > 3,
-            f"1/{last:.0f} of it.",
+            f"At C = {most}, N = {cost.FIXED_SAMPLES}, `exact_loss` takes less than a twentieth of "
+            "the time of the published algorithm.",
+            ratio > 20.0,
+            f"1/{ratio:,.0f} of it.",
         ),
+        *(
+            Check(
+                f"The published algorithm's time grows as published, like {axis}^{theory:g}: the "
+                f"exponent is within {_NEAR:g} of it.",
+                abs(fit.exponent - theory) < _NEAR,
+                f"{axis}^{fit}, from {axis} = {fit.first:g} to {fit.last:g}.",
+            )
+            for axis, fit, theory in (
+                ("C", in_classes, IN_CLASSES),
+                ("N", in_samples, IN_SAMPLES),
+            )
+            if scale != "small"
+        ),
+        gpu,
     ]
+    answer = (
+        f"The published algorithm's time grows like C^{in_classes} and N^{in_samples}, where 2 and "
+        f"1 are published; that of `exact_loss` like C^{exact}."
+    )
+    return Section(TITLE, parts, answer)
 
 
-def _ratio(each: Any) -> float:
-    ratio: float = each["published"] / each["exact_loss"]
-    return ratio
-
-
-def _name(classes: int, samples: int) -> str:
-    return f"C = {classes}, N = {samples}"
+def _table(what: str, fixed: str, by: cost_page.By) -> Table:
+    rows = []
+    for size, programs in by.items():
+        published, exact = programs["published"].seconds, programs["exact_loss"].seconds
+        rows.append([size, 1e3 * published, 1e3 * exact, published / exact])
+    header = [what, "published, ms an example", "exact_loss, ms an example", "ratio"]
+    return Table(f"Cost against {what}, {fixed}", header, rows)

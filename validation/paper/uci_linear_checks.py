@@ -9,7 +9,7 @@ import numpy as np
 
 from validation.page import Check
 from validation.paper.uci_linear_runs import LOSSES
-from validation.paper.uci_linear_table import METHODS, Accuracies, published
+from validation.paper.uci_linear_table import METHODS, NAMES, Accuracies, published
 
 LEARNED = "betabern"  # a loss that may learn to be 0, and then trains nothing
 AS_NUMBERS = "sklearn, as numbers"
@@ -29,7 +29,7 @@ def agreement_check(distances: Mapping[str, float]) -> Check:
         "Linear networks trained side by side are those that `exact_torch.train` trains: their "
         "weights differ by less than 1e-4 of the largest, for all seven losses.",
         all(each < 1e-4 for each in distances.values()),
-        f"At most {distances[worst]:.1e}, for {worst}.",
+        f"At most {distances[worst]:.1e}, for {NAMES[worst]}.",
     )
 
 
@@ -70,13 +70,13 @@ def published_checks(ours: Accuracies) -> list[Check]:
     }
     if not far:
         return []
-    worst = max(far, key=far.__getitem__)
+    worst = name, method = max(far, key=far.__getitem__)
     return [
         Check(
             "On the sets without categories every number but Beta-Bernoulli's is within three "
             "standard errors of the published one, as far as two test parts differ.",
             all(each <= 3 for each in far.values()),
-            f"At most {far[worst]:.1f}, {' with '.join(worst)}.",
+            f"At most {far[worst]:.1f}, {name} with {NAMES[method]}.",
         )
     ]
 
@@ -108,7 +108,7 @@ def convergence_checks(ours: Accuracies, longer: Accuracies) -> list[Check]:
         if loss != LEARNED
     }
     mean = float(np.mean(list(changes.values())))
-    listed = ", ".join(f"{loss} {each:+.2f}" for loss, each in changes.items())
+    listed = ", ".join(f"{NAMES[loss]} {each:+.2f}" for loss, each in changes.items())
     return [
         Check(
             "Training twice as long changes the mean accuracy of all losses but Beta-Bernoulli, "

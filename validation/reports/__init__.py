@@ -1,17 +1,17 @@
 """The reports by name, each a module of this package with
 
 tasks(scale)
-    What is computed, a list of ``Task``. ``scale`` is "small" (seconds, to test the report),
+    Return what is computed, a list of ``Task``. ``scale`` is "small" (seconds, to test the report),
     "quick" (a share of the ten minutes of ``python -m validation``) or "full".
 section(results, scale)
-    What is said of it, a ``Section``. ``results`` has the values of the tasks by their names;
-    those that failed are not in it, and the page lists them.
+    Return what the page says about it, a ``Section``. ``results`` has the values of the tasks by
+    their names; those that failed are not in it, and the page lists them.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
 from validation.page import Section
@@ -20,29 +20,50 @@ from validation.running import Task
 Results = Mapping[str, Any]
 
 
+def _minutes(small: float, quick: float, full: float) -> dict[str, float]:
+    return {"small": small, "quick": quick, "full": full}
+
+
 class Entry(NamedTuple):
-    """A report's title, and modules that it cannot run without."""
+    """A report in the list of all.
+
+    Attributes
+    ----------
+    title : str
+    minutes : mapping
+        Typical core-minutes by scale, for the estimate of the time left; the page's foot of each
+        report has the measured ones.
+    needs : sequence of str
+        Modules that the report cannot run without.
+    leading : bool
+        Its answer stands on the first screen of the page.
+    """
 
     title: str
-    needs: tuple[str, ...] = ("matplotlib", "mpmath")
+    minutes: Mapping[str, float]
+    needs: Sequence[str] = ("matplotlib", "mpmath")
+    leading: bool = False
 
 
 _TRAINING = ("matplotlib", "sklearn", "torch", "torchvision", "tqdm")
 
+# In the order of the page: first what a reader asks of EXACT, then what it is built on.
 REPORTS = {
-    "accuracy": Entry("Accuracy"),
-    "honesty": Entry("Honesty of errors"),
-    "gradients": Entry("Gradients"),
-    "speed": Entry("Speed"),
-    "exact": Entry("EXACT", ("matplotlib", "mpmath", "torch")),
-    "paper": Entry("The papers' tables and figures", _TRAINING),
-    "criticism": Entry("Criticism of EXACT", _TRAINING),
-    "when": Entry("When should I use EXACT?", _TRAINING),
+    "when": Entry("When should I use EXACT?", _minutes(0.3, 2, 60), _TRAINING, leading=True),
+    "criticism": Entry("Criticism of EXACT", _minutes(0.3, 2, 60), _TRAINING, leading=True),
+    "paper": Entry("The papers' tables and figures", _minutes(1, 5, 120), _TRAINING),
+    "exact": Entry(
+        "EXACT: exactness and cost", _minutes(0.2, 1, 5), ("matplotlib", "mpmath", "torch")
+    ),
+    "honesty": Entry("Honesty of errors", _minutes(0.3, 3, 20)),
+    "accuracy": Entry("Accuracy", _minutes(0.3, 1.5, 5)),
+    "gradients": Entry("Gradients", _minutes(0.3, 1.5, 5)),
+    "speed": Entry("Speed", _minutes(0.2, 1.5, 8)),
 }
 
 
 class Report(Protocol):
-    """What a module of a report has."""
+    """The functions of a report's module."""
 
     def tasks(self, scale: str) -> list[Task]: ...
 
@@ -50,5 +71,5 @@ class Report(Protocol):
 
 
 def get(name: str) -> Report:
-    """The report of a name."""
+    """Return the module of a report."""
     return cast(Report, importlib.import_module(f"validation.reports.{name}"))

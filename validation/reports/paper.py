@@ -13,6 +13,7 @@ FILES: tuple[str, ...] = (
     "toy_example",
     "sigma_in_training",
     "sample_size",
+    "sampled_prediction",
     "cost",
     "v2_sigma",
     "v2_margin",

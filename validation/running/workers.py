@@ -6,7 +6,7 @@ import itertools
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 
 from validation.running.store import Store
@@ -14,6 +14,7 @@ from validation.running.task import Outcome, Task
 
 _LOSSES = 3  # of processes; from then on each task has one of its own
 
+Begin = Callable[[int], None]
 Done = Iterator[tuple[int, Outcome]]
 
 
@@ -23,6 +24,7 @@ def run(
     *,
     jobs: int = 1,
     dask: str | None = None,
+    begin: Begin = lambda index: None,
     report: Callable[[int, Outcome], None] = lambda index, outcome: None,
 ) -> list[Outcome]:
     """Do all tasks that the store does not have.
@@ -37,6 +39,8 @@ def run(
         Processes on this machine.
     dask : str, optional
         Address of a Dask scheduler, whose workers do the tasks instead.
+    begin : callable
+        Called with the index of each task that begins on this machine.
     report : callable
         Called with the index of each task and its outcome when it is done.
 
@@ -51,8 +55,8 @@ def run(
     waiting = [index for key, index in first.items() if outcomes[key] is None]
     together = {index: tasks[index] for index in sorted(waiting) if not tasks[index].alone}
     alone = {index: tasks[index] for index in sorted(waiting) if tasks[index].alone}
-    others = on_dask(together, dask) if dask else in_processes(together, jobs)
-    for index, outcome in itertools.chain(others, in_processes(alone, 1)):
+    others = on_dask(together, dask) if dask else in_processes(together, jobs, begin)
+    for index, outcome in itertools.chain(others, in_processes(alone, 1, begin)):
         store.put(tasks[index], outcome)
         outcomes[keys[index]] = outcome
         report(index, outcome)
@@ -60,30 +64,44 @@ def run(
     return [outcome for outcome in found if outcome is not None]
 
 
-def in_processes(tasks: Mapping[int, Task], jobs: int) -> Done:
-    """In ``jobs`` processes; tasks that were under way when one was lost are done again."""
+def in_processes(tasks: Mapping[int, Task], jobs: int, begin: Begin = lambda index: None) -> Done:
+    """Yield outcomes from ``jobs`` processes; tasks that ran when one was lost are run again."""
     waiting = dict(tasks)
     for _ in range(_LOSSES):
         if not waiting:
             return
         with _pool(jobs) as pool:
-            futures = {pool.submit(task.perform): index for index, task in waiting.items()}
             try:
-                for future in as_completed(futures):
-                    outcome = future.result()
-                    del waiting[futures[future]]
-                    yield futures[future], outcome
+                for index, outcome in _in_pool(pool, dict(waiting), jobs, begin):
+                    del waiting[index]
+                    yield index, outcome
             except BrokenProcessPool:
                 continue
-            except BaseException:  # interrupted: what has not begun is not begun
+            except BaseException:  # interrupted: no other task begins
                 pool.shutdown(cancel_futures=True)
                 raise
     for index, task in waiting.items():
         with _pool(1) as pool:
+            begin(index)
             try:
                 yield index, pool.submit(task.perform).result()
             except BrokenProcessPool:
                 yield index, Outcome(None, 0.0, "the process that did this was killed, or crashed")
+
+
+def _in_pool(pool: ProcessPoolExecutor, tasks: Mapping[int, Task], jobs: int, begin: Begin) -> Done:
+    """Yield outcomes; no more tasks are submitted than run, so that it is known which those are."""
+    left = iter(tasks.items())
+    running: dict[Future[Outcome], int] = {}
+    while True:
+        for index, task in itertools.islice(left, jobs - len(running)):
+            running[pool.submit(task.perform)] = index
+            begin(index)
+        if not running:
+            return
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            outcome = future.result()
+            yield running.pop(future), outcome
 
 
 def on_dask(tasks: Mapping[int, Task], address: str) -> Done:

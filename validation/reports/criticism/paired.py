@@ -64,11 +64,63 @@ def paired(differences: Sequence[float]) -> Paired:
     return Paired(len(values), mean, error, median, wins, losses, sign, wilcoxon)
 
 
-def error_of_examples(first: np.ndarray, second: np.ndarray) -> float:
-    """Standard error of a difference of accuracies that comes from the choice of test examples.
+class Interval(NamedTuple):
+    """A mean with the ends of its interval by Student's t; they are NaN of a single value."""
 
-    ``first`` and ``second``, (T,), say which examples are right: only where they differ is there
-    anything to it.
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def bound(self) -> float:
+        """The end that is farther from 0.
+
+        Of a 90 % interval it is the smallest bound within which two one-sided tests at 5 % show
+        the mean to be (equivalence). NaN of a single value.
+        """
+        return float(np.max([abs(self.low), abs(self.high)]))
+
+    def __str__(self) -> str:
+        """Return the mean and the interval, as "+0.62 (-0.10 to +1.34)" with true minus signs."""
+        if math.isnan(self.low):
+            return signed(self.mean)
+        return f"{signed(self.mean)} ({signed(self.low)} to {signed(self.high)})"
+
+
+def signed(value: float) -> str:
+    """Return a number with its sign and two decimals.
+
+    Examples
+    --------
+    >>> signed(1.0)
+    '+1.00'
     """
-    change = first.astype(float) - second.astype(float)
-    return float(change.std() / math.sqrt(len(change)))
+    return f"{value:+.2f}".replace("-", "\N{MINUS SIGN}")
+
+
+def interval(values: Sequence[float], level: float = 0.95) -> Interval:
+    """Return the mean of independent values and its interval.
+
+    Examples
+    --------
+    >>> interval([0.0, 1.0, 2.0], 0.90).bound.__round__(3)
+    2.686
+    """
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return Interval(mean, math.nan, math.nan)
+    error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    half = float(stats.t.ppf(0.5 + level / 2, len(values) - 1)) * error
+    return Interval(mean, mean - half, mean + half)
+
+
+def by_set(values: Sequence[tuple[str, float]]) -> dict[str, float]:
+    """Return the mean of the values of each data set.
+
+    Models, learning rates and splits of one data set are not independent of each other; means of
+    different data sets are.
+    """
+    grouped: dict[str, list[float]] = {}
+    for name, value in values:
+        grouped.setdefault(name, []).append(value)
+    return {name: float(np.mean(each)) for name, each in grouped.items()}

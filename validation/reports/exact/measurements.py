@@ -1,49 +1,17 @@
-"""What the report on EXACT measures: cost, errors, and the noise of the published estimate."""
+"""What the report on EXACT measures of one example: errors, and the published estimate's noise."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from validation.oracles.one_dimension import FloatArray
 
-ROWS = 256  # of a batch, as in the paper
 DRAWN = 512  # the largest N whose estimates are looked at
 ENOUGH = 1000  # draws of a gradient for a standard error to mean something: they are skewed
 SHOWN = (1, 16, 512)  # N: the smallest, the default of the authors' code, that of the paper
-
-
-def cost_of(classes: int, samples: int, rounds: int) -> dict[str, dict[str, float]]:
-    """Seconds and bytes an example of loss and gradient, by program.
-
-    The published algorithm runs on one row, the others on a batch; their bytes have the kernel's
-    workspace in it, which is there once for a batch.
-    """
-    import torch
-    from torch.nn.functional import cross_entropy
-
-    from exact_torch import exact_loss
-    from validation.benchmarks.exact import Batch, fastest, gradients, peak_bytes
-    from validation.benchmarks.one_factor import Published
-
-    torch.set_num_threads(1)
-    batch = Batch(ROWS, classes, trained=True)
-    run = partial(gradients, batch.scores, batch.labels)
-    calls: dict[str, tuple[Callable[[], Any], int]] = {
-        "exact_loss": (partial(run, partial(exact_loss, sigma=1.0)), ROWS),
-        "cross-entropy": (partial(run, cross_entropy), ROWS),
-        "published": (partial(Published(classes, samples, batch.m.dtype), batch.m[:1]), 1),
-    }
-    out = {}
-    for name, (call, rows) in calls.items():
-        tensors, workspace = peak_bytes(call)  # the first call of all: compiles
-        seconds = fastest([call], rounds if name == "published" else rounds + 4)
-        out[name] = {"seconds": seconds[0] / rows, "bytes": (tensors + workspace) / rows}
-    return out
 
 
 def example_of(classes: int, prob: float, example: int) -> FloatArray:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
-
-from validation.page import Check, Table
+from validation.page import Table
 from validation.page.content import Part
 from validation.reports import Results
-from validation.reports.runs import PROMISE, Judgement, Known, Run, interval, judge
+from validation.reports.honesty.counts import MEDIAN, Counted, Group, count, every_group_check
+from validation.reports.runs import Judgement, Known, Run, judge
 
 
 class Claim(Protocol):
@@ -39,9 +38,13 @@ def rows_of(results: Results, prefix: str) -> list[Any]:
 
 
 def count_by_group(
-    subject: str, kind: str, cases: Sequence[C], groups: Mapping[str, Callable[[C], bool]]
+    subject: str,
+    kind: str,
+    cases: Sequence[C],
+    groups: Mapping[str, Callable[[C], bool]],
+    cite: str = "",
 ) -> list[Part]:
-    """Return a table of claims and how many are outside, by group, and the check of all of them.
+    """Return a table of claims and how many are outside, by group, and the checks of them.
 
     Parameters
     ----------
@@ -52,30 +55,32 @@ def count_by_group(
     cases : sequence of claims
     groups : mapping
         Whether a claim belongs to the group, by the group's name.
+    cite : str
+        The name under which docs cite the table.
     """
     rows: list[list[Any]] = []
+    counts: dict[Group, Counted] = {}
     for name, holds in {"all": lambda _: True, **groups}.items():
         members = [case for case in cases if holds(case)]
-        claims = [j for j in (case.judged for case in members) if j.verdict != "none"]
-        outside = sum(j.verdict == "outside" for j in claims)
-        low, high = interval(outside, len(claims))
-        share = float(np.median([j.ratio for j in claims])) if claims else None
-        percent = 100 * outside / len(claims) if claims else None
+        counted = counts[Group(subject, name)] = count(case.judged for case in members)
         short = sum(case.claimed > case.rtol for case in members)
-        rows.append([name, len(members), len(members) - len(claims), short, outside, percent,
-                     100 * low, 100 * high, share])  # fmt: skip
-    _, total, none, _, outside, _, low, high, _ = rows[0]
+        rows.append([name, counted.claims, short, counted.outside, counted.percent,
+                     counted.percent_interval, counted.median])  # fmt: skip
     return [
         Table(
             f"{subject} outside their claimed errors",
-            ["group", "runs", "no claim", "tolerance not met", "outside", "outside, %", "from, %",
-             "to, %", "median share"],
+            ["group", "claims", "tolerance not met", "outside", "outside, %", "95 % interval, %",
+             MEDIAN],
             rows,
+            cite=cite,
         ),
-        Check(
-            f"{subject}, {kind}: at most 1 % of the runs are outside their claimed "
-            "error; that is, the interval of their share does not lie above 1 %.",
-            low <= 100 * PROMISE and none < total,
-            f"{outside} of {total - none}, from {low:.2f} to {high:.2f} %.",
-        ),
+        every_group_check(f"{subject}, {kind}", counts),
     ]  # fmt: skip
+
+
+def answer(subject: str, cases: Sequence[Claim]) -> str:
+    """Return the sentence that opens a section."""
+    counted = count(case.judged for case in cases)
+    if not counted.claims:
+        return "Not computed yet."
+    return f"{subject}: {counted} outside, where 1 % is promised."

@@ -107,11 +107,13 @@ def section(results: Results) -> Section:
             "that do not reach their tolerance, where `auto` goes on to sampling, are counted "
             "with the error that they claim."
         ),
-        *claims.count_by_group("Gauss rules", "random problems", cases, _GROUPS),
+        *claims.count_by_group(
+            "Gauss rules", "random problems", cases, _GROUPS, cite="gauss-honesty"
+        ),
         Table(
             "All that were outside",
             ["d", "box", "condition", "log P", "rtol", "claimed", "true"],
             failures,
         ),
     ]
-    return Section("Gauss rules", parts)
+    return Section("Gauss rules", parts, claims.answer("Gauss rules", cases))

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
-
-import numpy as np
 
 import mvnorth
 from validation.oracles import factor_boxes
@@ -13,7 +10,8 @@ from validation.page import Check, Section, Table, Text
 from validation.page.content import Part
 from validation.problems.narrow_boxes import narrow_boxes
 from validation.reports import Results
-from validation.reports.runs import PROMISE, Judgement, Known, Run, interval, judge
+from validation.reports.honesty.counts import Group, count, every_group_check
+from validation.reports.runs import Judgement, Known, Run, judge
 from validation.running import Task
 
 _COUNTS = {"small": 6, "quick": 100, "full": 1000}
@@ -90,28 +88,21 @@ def section(results: Results) -> Section:
         if name.startswith("narrow boxes, ")
         for row in value
     ]
-    rows, checks = [], []
-    for family in _FAMILIES:
-        for method in _METHODS:
-            own = [run for run in runs if (run.family, run.method) == (family, method)]
-            judged = [run.judged for run in own]
-            claims = [j for j in judged if j.verdict != "none"]
-            outside = sum(j.verdict == "outside" for j in claims)
-            below = sum(run.is_below for run in own)
-            low, high = interval(outside, len(claims))
-            share = float(np.median([j.ratio for j in claims])) if claims else math.nan
-            rows.append([family, method, len(own), len(own) - len(claims), outside,
-                         100 * outside / max(1, len(claims)), 100 * low, 100 * high, share,
-                         below])  # fmt: skip
-            checks.append(
-                Check(
-                    f"Narrow boxes, {family}, `{method}`: at most 1 % of the runs are outside "
-                    "their claimed error; that is, the interval of their share does not lie above "
-                    "1 %. `log_bound` is never below the truth.",
-                    low <= PROMISE and bool(claims) and below == 0,
-                    f"{outside} of {len(claims)} outside, {below} of {len(own)} bounds below.",
-                )
-            )
+    if not runs:
+        return Section("Narrow boxes", [], "Not computed yet.")
+    groups = {
+        Group(method, family): [run for run in runs if (run.family, run.method) == (family, method)]
+        for family in _FAMILIES
+        for method in _METHODS
+    }
+    counts = {group: count(run.judged for run in own) for group, own in groups.items()}
+    below = {group: sum(run.is_below for run in own) for group, own in groups.items()}
+    rows = [
+        [group.stratum, group.method, c.claims, c.outside, c.percent, c.percent_interval,
+         below[group]]
+        for group, c in counts.items()
+    ]  # fmt: skip
+    total = sum(below.values())
     failures = [
         [run.family, run.method, run.d, run.truth, run.log_prob, run.claimed, run.log_bound]
         for run in runs
@@ -128,15 +119,25 @@ def section(results: Results) -> Section:
         ),
         Table(
             "Narrow boxes outside their claimed errors",
-            ["family", "method", "runs", "no claim", "outside", "outside, %", "from, %", "to, %",
-             "median share", "bounds below"],
+            ["family", "method", "claims", "outside", "outside, %", "95 % interval, %",
+             "bounds below the truth"],
             rows,
         ),
-        *checks,
+        every_group_check("Narrow boxes", counts),
+        Check(
+            "`log_bound` is never below the truth.",
+            total == 0,
+            f"It is in {total} of {len(runs)} runs.",
+        ),
         Table(
             "All narrow boxes outside, or above their bound",
             ["family", "method", "d", "log P", "estimate", "claimed", "bound"],
             failures,
         ),
     ]  # fmt: skip
-    return Section("Narrow boxes", parts)
+    everything = count(run.judged for run in runs)
+    answer = (
+        f"Where rounding is all of the error, {everything} of the claims are outside, and "
+        f"{total} of {len(runs)} upper bounds are below the truth."
+    )
+    return Section("Narrow boxes", parts, answer)

@@ -12,6 +12,7 @@ from validation.page import Check, Picture, Section, Table, Text
 from validation.page.content import Part
 from validation.page.figures import axes
 from validation.reports import Results
+from validation.reports.when import findings, tell
 from validation.reports.when.comparisons import Accuracies, Comparison, compare
 from validation.reports.when.problems import DEVELOPMENT, IMAGES, RATES, is_there
 
@@ -27,19 +28,32 @@ def section(results: Results, cells: Sequence[Any]) -> Section:
     tables = _only(found, tables=True)
     against_ce = compare(tables, [(name, "CE") for name in NAMES if name != "CE"])
     of_robust = compare(tables, [("robust", name) for name in _OTHERS])
-    parts: list[Part] = [Text(_protocol(cells))]
+    sets = _least_sets(tables)
+    enough = sets >= _ENOUGH
+    every = [*against_ce, *of_robust]
+    source = findings.of_this_run(every, sets) if enough else findings.stored()
+    first, answer = findings.opening(source)
+    parts: list[Part] = [first, Text(_protocol(cells))]
     if against_ce:
+        cite = "when-" if enough else ""  # docs cite full runs only
         parts += [
             _what_to_use(against_ce),
-            _mean_table("Mean test accuracy over the UCI sets, %", tables),
-            _comparison_table("Losses less cross-entropy, points of accuracy", against_ce),
-            _comparison_table("`robust` less other losses, points of accuracy", of_robust),
+            tell.losses(tables, against_ce, NAMES, cite),
+            tell.robust(against_ce, cite),
+            tell.rivals(of_robust, cite),
+            tell.all_comparisons(every),
             *_pictures(against_ce),
         ]
     if images := _only(found, tables=False):
-        parts.append(_image_table(results, images))
+        parts.append(tell.images(results, images, NAMES, "when-" if enough else ""))
     parts += [*_checks(results, found), *_conclusions(tables, against_ce), *_missing(cells)]
-    return Section("When should I use EXACT?", parts)
+    return Section("When should I use EXACT?", parts, answer=answer)
+
+
+def _least_sets(tables: Accuracies) -> int:
+    """Return the number of data sets of the condition that has fewest, of those findings need."""
+    sets = tables.get("linear", {})
+    return min(len(sets.get(each, ())) for each in ("clean", "outliers", "one-sided 40 %"))
 
 
 def accuracies(results: Results) -> dict[str, dict[str, dict[str, dict[str, float]]]]:
@@ -132,42 +146,6 @@ def _minus_mean(each: Comparison) -> float:
     return -each.mean
 
 
-def _mean_table(title: str, found: Accuracies) -> Table:
-    rows = [
-        [condition, model, len(sets)]
-        + [float(np.mean([own[name] for own in sets.values()])) for name in NAMES]
-        for model, conditions in found.items()
-        for condition, sets in conditions.items()
-    ]
-    return Table(title, ["data", "model", "sets", *NAMES], rows)
-
-
-def _comparison_table(title: str, compared: Sequence[Comparison]) -> Table:
-    rows = [
-        [
-            each.condition,
-            each.model,
-            each.loss,
-            each.other,
-            each.mean,
-            each.low,
-            each.high,
-            f"{each.wins}:{each.losses}",
-            each.p,
-            each.adjusted,
-            each.verdict,
-        ]
-        for each in compared
-    ]
-    header = ["data", "model", "loss", "less", "mean", "low", "high", "sets won:lost", "p"]
-    return Table(
-        title,
-        [*header, "p, adjusted", "verdict"],
-        rows,
-        "Low and high: 95 % interval of the mean over data sets.",
-    )
-
-
 def _pictures(compared: Sequence[Comparison]) -> list[Picture]:
     """Difference to cross-entropy against the share of wrong labels, linear models."""
     pictures = []
@@ -199,27 +177,6 @@ def _pictures(compared: Sequence[Comparison]) -> list[Picture]:
         caption = "Mean over data sets; bars are 95 % intervals, of three of the losses."
         pictures.append(Picture(title, figure, table, caption))
     return pictures
-
-
-def _image_table(results: Results, found: Accuracies) -> Table:
-    rows = []
-    for model, conditions in found.items():
-        for condition, sets in conditions.items():
-            for name, own in sets.items():
-                splits = results[f"{model}, {name}"][condition]
-                robust, ce = (100 * np.array(splits[each]["test"]) for each in ("robust", "CE"))
-                error = float((robust - ce).std(ddof=1) / np.sqrt(len(ce)))
-                rows.append(
-                    [name, condition, model]
-                    + [own[each] for each in NAMES]
-                    + [float((robust - ce).mean()), error]
-                )
-    return Table(
-        "Test accuracy on images, %",
-        ["set", "data", "model", *NAMES, "`robust` less CE", "standard error over splits"],
-        rows,
-        "Three data sets are too few for a test over sets.",
-    )
 
 
 def _checks(results: Results, found: Accuracies) -> list[Check]:
@@ -268,8 +225,7 @@ def _checks(results: Results, found: Accuracies) -> list[Check]:
 def _conclusions(tables: Accuracies, compared: Sequence[Comparison]) -> list[Check]:
     """What the documentation says of linear models, where there are enough sets to say it."""
     own = {(each.loss, each.condition): each for each in compared if each.model == "linear"}
-    sets = tables.get("linear", {})
-    if min((len(sets.get(each, ())) for each in ("clean", "outliers")), default=0) < _ENOUGH:
+    if _least_sets(tables) < _ENOUGH:
         return []
     bounded = ("robust", "1 - softmax", "GCE")
     verdicts = {name: own[name, "outliers"].verdict for name in (*bounded, "nll")}

@@ -1,0 +1,298 @@
+"""What is said of EXACT and cross-entropy at equal settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from validation.page import Finding, Picture, Section, Table, Text
+from validation.page.content import Verdict
+from validation.page.figures import axes
+from validation.reports.criticism.paired import Interval, by_set, interval, paired, signed
+from validation.reports.criticism.trainings import ARMS, RATES, RECIPES
+
+CE, EXACT = "Gumbel, -log P", "normal, 1 - P"
+
+
+class Contrast(NamedTuple):
+    """One loss less another, both by noise and objective."""
+
+    title: str
+    first: str
+    second: str
+
+
+EXACT_LESS_CE = Contrast("EXACT (normal, 1 - P) less cross-entropy (Gumbel, -log P)", EXACT, CE)
+
+
+class Equal(NamedTuple):
+    """Runs of all arms with the same settings.
+
+    Attributes
+    ----------
+    data, model, recipe : str
+    steps : int
+    accuracies : mapping
+        By arm: "validation" and "test", percent, each (rates, splits).
+    """
+
+    data: str
+    model: str
+    recipe: str
+    steps: int
+    accuracies: Mapping[str, Mapping[str, np.ndarray]]
+
+    def mean(self, arm: str) -> float:
+        """Return the mean test accuracy over rates and splits."""
+        return float(self.accuracies[arm]["test"].mean())
+
+    def at_best_rate(self, arm: str) -> float:
+        """Return the test accuracy at the rate that is best on validation, mean over splits."""
+        own = self.accuracies[arm]
+        best = own["validation"].argmax(0)
+        return float(np.take_along_axis(own["test"], best[None], 0).mean())
+
+
+def equal_of(data: str, model: str, recipe: str, steps: int, result: Any) -> Equal:
+    """Return the result of a task with its arguments."""
+    accuracies = {
+        arm: {part: 100 * np.array(values) for part, values in own.items()}
+        for arm, own in result.items()
+    }
+    return Equal(data, model, recipe, steps, accuracies)
+
+
+def differences(
+    runs: Sequence[Equal], contrast: Contrast, recipe: str, steps: int, rate: int | None = None
+) -> dict[str, float]:
+    """Return points of accuracy by data set: means over rates, or at one, splits and models."""
+    values = []
+    for run in runs:
+        if (run.recipe, run.steps) == (recipe, steps):
+            one, other = (run.accuracies[arm]["test"] for arm in contrast[1:])
+            change = one - other if rate is None else (one - other)[rate]
+            values.append((run.data, float(change.mean())))
+    return by_set(values)
+
+
+def kinds(runs: Sequence[Equal]) -> list[tuple[str, int]]:
+    """Return the recipes and numbers of steps there are."""
+    return [
+        (recipe, steps)
+        for recipe in RECIPES
+        for steps in sorted({run.steps for run in runs if run.recipe == recipe})
+    ]
+
+
+def against_ce(runs: Sequence[Equal]) -> Section:
+    """On EXACT's loss and cross-entropy with the same settings."""
+    rows = []
+    for recipe, steps in kinds(runs):
+        rows.append(
+            [
+                f"{recipe}, {steps} steps",
+                *(_interval(runs, recipe, steps, place) for place in range(len(RATES))),
+                _interval(runs, recipe, steps),
+                str(interval(list(_at_best_rate(runs, recipe, steps).values()))),
+            ]
+        )
+    last = max(run.steps for run in runs)
+    return Section(
+        "EXACT against cross-entropy at equal settings",
+        [
+            Text(
+                "Everything but the loss is equal: data, splits, model, initial weights, order of "
+                "batches, learning rate, weight decay and number of steps. Two recipes: `plain`, "
+                "sigma = 1 throughout, and `scheduled`, as in the later version of EXACT, with "
+                "normalised scores and gradients and sigma falling from 10 to 0.1. No margin. SGD "
+                "with momentum, batches of 64, learning rates that fall log-linearly to 1e-4."
+            ),
+            Table(
+                "EXACT less cross-entropy at equal settings, points of test accuracy",
+                ["recipe", *(f"lr = {rate:g}" for rate in RATES), "all rates", "best rates"],
+                rows,
+                "Means over data sets with 95 % intervals; splits and models of a data set are "
+                "averaged first. Best rates: each loss at the rate that is best on its validation "
+                "part.",
+                cite="criticism-equal",
+            ),
+            contrast_table(
+                "EXACT less cross-entropy at equal settings: tests", (EXACT_LESS_CE,), runs
+            ),
+            _rate_picture(runs, last),
+            _accuracy_table(runs),
+        ],
+        answer=_equal_answer(runs),
+    )
+
+
+def _interval(runs: Sequence[Equal], recipe: str, steps: int, rate: int | None = None) -> str:
+    return str(interval(list(differences(runs, EXACT_LESS_CE, recipe, steps, rate).values())))
+
+
+def _at_best_rate(runs: Sequence[Equal], recipe: str, steps: int) -> dict[str, float]:
+    return by_set(
+        [
+            (run.data, run.at_best_rate(EXACT) - run.at_best_rate(CE))
+            for run in runs
+            if (run.recipe, run.steps) == (recipe, steps)
+        ]
+    )
+
+
+def equal_intervals(runs: Sequence[Equal]) -> dict[tuple[str, int], Interval]:
+    """Return EXACT less cross-entropy over data sets, by recipe and number of steps."""
+    return {
+        kind: interval(list(differences(runs, EXACT_LESS_CE, *kind).values()))
+        for kind in kinds(runs)
+    }
+
+
+def _equal_answer(runs: Sequence[Equal]) -> str:
+    parts = []
+    for (recipe, steps), each in equal_intervals(runs).items():
+        count = len(differences(runs, EXACT_LESS_CE, recipe, steps))
+        parts.append(f"{each} points ({recipe}, {steps} steps, {count} data sets)")
+    return (
+        "With the same settings for both losses, EXACT's 1 - P under normal noise less "
+        f"cross-entropy is {'; '.join(parts)}."
+    )
+
+
+def equal_finding(runs: Sequence[Equal]) -> Finding:
+    """Return whether EXACT is behind cross-entropy with settings that are not chosen for it."""
+    every = equal_intervals(runs)
+    verdict: Verdict = "not decided"
+    if all(each.high < 0 for each in every.values()):
+        verdict = "holds"
+    elif all(each.low > 0 for each in every.values()):
+        verdict = "does not hold"
+    shown = "; ".join(f"{recipe}, {steps} steps: {each}" for (recipe, steps), each in every.items())
+    return Finding(
+        "Put in the place of cross-entropy with no other change, EXACT (1 - P) is less accurate.",
+        "EXACT did not reach cross-entropy (kexue.fm 9098, its own trials)",
+        f"{shown} points",
+        verdict,
+    )
+
+
+def contrast_table(title: str, contrasts: Sequence[Contrast], runs: Sequence[Equal]) -> Table:
+    rows = []
+    for contrast in contrasts:
+        for recipe, steps in kinds(runs):
+            values = list(differences(runs, contrast, recipe, steps).values())
+            found = paired(values)
+            rows.append(
+                [
+                    contrast.title,
+                    f"{recipe}, {steps} steps",
+                    len(values),
+                    str(interval(values)),
+                    f"{found.wins}:{found.losses}",
+                    found.wilcoxon,
+                    found.verdict,
+                ]
+            )
+    return Table(
+        title,
+        [
+            "difference",
+            "recipe",
+            "data sets",
+            "points (95 % interval)",
+            "sets won:lost",
+            "p, Wilcoxon",
+            "the first is",
+        ],
+        rows,
+        "Learning rates, splits and models of a data set are averaged first; intervals and tests "
+        "are over data sets. Verdicts are Wilcoxon's at 5 %; with fewer than 6 sets there can be "
+        "none.",
+    )
+
+
+def _accuracy_table(runs: Sequence[Equal]) -> Table:
+    arms = [f"{noise}, {objective}" for noise, objective in ARMS]
+    return Table(
+        "Test accuracy by noise and objective, %",
+        ["data set, model", "recipe", *arms],
+        [
+            [f"{run.data}, {run.model}", f"{run.recipe}, {run.steps} steps"]
+            + [run.mean(arm) for arm in arms]
+            for run in runs
+        ],
+        f"Means over learning rates {', '.join(f'{rate:g}' for rate in RATES)} and splits. Gumbel "
+        "noise and -log P is cross-entropy, Gumbel noise and 1 - P the expectation loss.",
+    )
+
+
+def _rate_picture(runs: Sequence[Equal], steps: int) -> Picture:
+    title = "EXACT less cross-entropy against the learning rate"
+    figure, ax = axes(log="x", xlabel="learning rate", ylabel="points of test accuracy")
+    rows = []
+    for number, (recipe, length) in enumerate(kinds(runs)):
+        line = [
+            interval(list(differences(runs, EXACT_LESS_CE, recipe, length, place).values()))
+            for place in range(len(RATES))
+        ]
+        bars = [[each.mean - each.low for each in line], [each.high - each.mean for each in line]]
+        ax.errorbar(
+            [rate * 1.05**number for rate in RATES],  # beside each other
+            [each.mean for each in line],
+            yerr=np.nan_to_num(bars),
+            fmt="o-" if length == steps else "s--",
+            color=f"C{list(RECIPES).index(recipe)}",
+            capsize=3,
+            label=f"{recipe}, {length} steps",
+        )
+        rows += [[recipe, length, rate, *each] for rate, each in zip(RATES, line, strict=True)]
+    ax.axhline(0.0, color="black", linewidth=0.8)
+    figure.legend(loc="outside lower center", ncols=2, fontsize="small", frameon=False)
+    return Picture(
+        title,
+        figure,
+        Table(title, ["recipe", "steps", "lr", "points", "low", "high"], rows),
+        "Below the line cross-entropy is better. Bars: 95 % intervals over data sets.",
+    )
+
+
+def why(runs: Sequence[Equal], start: Interval | None, tuned: Interval | None) -> str:
+    """Return two sentences on equal settings and equal tuning, from the results.
+
+    ``start`` is the length of EXACT's gradient over that of cross-entropy at the first step,
+    ``tuned`` EXACT less cross-entropy with equal tuning.
+    """
+    recipe = "plain"
+    if recipe not in (lengths := dict(kinds(runs))):
+        return ""
+    steps = lengths[recipe]  # the longest
+    low, high = (
+        float(np.mean(list(differences(runs, EXACT_LESS_CE, recipe, steps, place).values())))
+        for place in (0, len(RATES) - 1)
+    )
+    best = interval(list(_at_best_rate(runs, recipe, steps).values()))
+    gradient = (
+        ""
+        if start is None
+        else f" (at the first step its gradient has {start.mean:.2f} times the length of "
+        "cross-entropy's)"
+    )
+    first = (
+        "Equal settings favour cross-entropy because the gradient of 1 - P vanishes where P is "
+        f"near 0{gradient}: with the plain recipe and {steps} steps the difference is "
+        f"{signed(low)} points at lr = {RATES[0]:g}, {signed(high)} at lr = {RATES[-1]:g}, and "
+        f"{best} with the best rate for each loss."
+        if low < high
+        else f"With the plain recipe and {steps} steps the difference is {signed(low)} points at "
+        f"lr = {RATES[0]:g}, {signed(high)} at lr = {RATES[-1]:g}, and {best} with the best rate "
+        "for each loss: larger steps do not make up for it."
+    )
+    if tuned is None:
+        return first
+    left = "no difference is shown" if tuned.low <= 0 <= tuned.high else "a difference is left"
+    return (
+        f"{first} With learning rate, weight decay and treatment of gradients tuned alike for both "
+        f"it is {tuned} points: {left}."
+    )

@@ -1,0 +1,185 @@
+"""What the report on honesty says of claims about independent random problems, by stratum."""
+
+from __future__ import annotations
+
+from validation.page import Finding, Picture, Section, Table, Text
+from validation.page.content import Part, Verdict
+from validation.page.figures import axes
+from validation.problems.strata import REGIMES, SIZES
+from validation.reports import Results
+from validation.reports.honesty import known
+from validation.reports.honesty.counts import Counted, Group, count, groups_table
+from validation.reports.honesty.strata import COUNTS, METHODS, Claim, tasks
+from validation.reports.runs import PROMISE
+
+
+def claims_of(results: Results) -> list[Claim]:
+    """Return the claims of all tasks."""
+    return [
+        Claim(*row)
+        for name, value in results.items()
+        if name.startswith("strata, ")
+        for row in value
+    ]
+
+
+def count_strata(claims: list[Claim]) -> dict[Group, Counted]:
+    """Return counts by method and regime, and by method, regime and number of coordinates."""
+    groups: dict[Group, Counted] = {}
+    for method in METHODS:
+        for regime in REGIMES:
+            members = [c for c in claims if (c.method, c.regime) == (method, regime)]
+            sizes = {size: [c for c in members if c.size == size] for size in SIZES}
+            for stratum, judged in {
+                regime: members,
+                **{f"{regime}, {size}": of_size for size, of_size in sizes.items()},
+            }.items():
+                if judged:
+                    groups[Group(method, stratum)] = count(c.judged for c in judged)
+    return groups
+
+
+def totals(claims: list[Claim]) -> dict[str, Counted]:
+    """Return the counts of each method over all strata."""
+    return {method: count(c.judged for c in claims if c.method == method) for method in METHODS}
+
+
+def section(results: Results, scale: str) -> Section:
+    title = "By stratum: independent random problems"
+    claims = claims_of(results)
+    if not claims:
+        return Section(title, [], "Not computed yet.")
+    groups = count_strata(claims)
+    complete = scale == "full" and all(task.name in results for task in tasks(scale))
+    tests = sum(counted.claims > 0 for counted in groups.values())
+    failures = [
+        [c.regime, c.d, c.family, c.truth, c.method, c.claimed, c.judged.true]
+        for c in claims
+        if c.judged.verdict == "outside"
+    ]
+    parts: list[Part] = [
+        *findings(totals(claims), groups),
+        Text(
+            f"{COUNTS[scale]} problems for each regime and range of dimensions, each with a "
+            "covariance and limits of its own (two factors, one factor, a Markov chain; orthants "
+            "and boxes; dense covariances in random order), so that claims are independent. "
+            "`auto` has a tolerance of 1e-3, the others 1024 points. Regimes: log P from -5 to "
+            "-0.1 (ordinary), from -1e-2 to -1e-5 (near 1), from -700 to -10 (tail), from -3000 to "
+            "-750 (deep tail); nearly singular is ordinary with own shares of variances from 1e-5 "
+            "to 1e-2. `auto` recognises most of these structures and does not sample; `tilting` "
+            "is what it uses where it does."
+        ),
+        groups_table(
+            "Claims outside, by method and stratum",
+            groups,
+            tests,
+            "Dishonest: the one-sided lower bound of Clopper and Pearson is above 1 %, at a level "
+            f"of 0.05/{tests} (Bonferroni, for the number of rows). Honest: the 95 % interval ends "
+            "at 1 % or below.",
+            cite="honesty-strata",
+        ),
+        *known.compare("random strata", groups, known.RANDOM_STRATA, complete),
+        _picture(groups),
+        Table(
+            "All claims outside on random problems",
+            ["regime", "d", "family", "log P", "method", "claimed error", "true error"],
+            failures,
+        ),
+    ]
+    return Section(title, parts, _answer(claims, groups, tests))
+
+
+def _answer(claims: list[Claim], groups: dict[Group, Counted], tests: int) -> str:
+    by_method = totals(claims)
+    shares = ", ".join(
+        f"`{method}` {100 - 100 * counted.share:.2f} %"
+        for method, counted in by_method.items()
+        if counted.claims
+    )
+    failing = [group for group, c in groups.items() if c.honesty(tests) == "dishonest"]
+    worst = [f"{group} ({groups[group]} outside)" for group in failing]
+    exceptions = "; ".join(worst) if worst else "no stratum"
+    return f"Claimed errors held in this share of claims: {shares}. Dishonest beyond chance: " + (
+        f"{exceptions}."
+    )
+
+
+def findings(by_method: dict[str, Counted], groups: dict[Group, Counted]) -> list[Finding]:
+    """Return the claims about the default and about tilting, and about plain Genz far out."""
+    tests = sum(counted.claims > 0 for counted in groups.values())
+    reliable = {
+        group: c
+        for group, c in groups.items()
+        if known.is_reliable(group.method) and c.claims and "," not in group.stratum
+    }
+    worst = max(reliable, key=lambda group: reliable[group].share)
+    held = {
+        name: f"{100 - 100 * c.share:.2f} % ({_kept(c)})"
+        for name, c in by_method.items()
+        if name in ("auto", "tilting")
+    }
+    genz = groups[Group("genz", "deep tail")]
+    return [
+        Finding(
+            "Claimed errors hold in 99 % of runs with `auto` and `tilting`, and in no regime in "
+            "significantly fewer.",
+            "",
+            f"`auto` {held['auto']}, `tilting` {held['tilting']}; worst regime: {worst}, "
+            f"{100 - 100 * reliable[worst].share:.2f} % ({_kept(reliable[worst])})",
+            _reliable(by_method, reliable, tests),
+        ),
+        Finding(
+            "Claimed errors of plain Genz (`genz`) also hold in deep tails (log P below -745).",
+            "",
+            f"outside in {genz} claims, where 1 % is promised",
+            _plain(genz),
+        ),
+    ]
+
+
+def _kept(counted: Counted) -> str:
+    low, high = counted.interval
+    return f"{100 - 100 * high:.2f} to {100 - 100 * low:.2f}"
+
+
+def _reliable(by_method: dict[str, Counted], groups: dict[Group, Counted], tests: int) -> Verdict:
+    pooled = [c for name, c in by_method.items() if known.is_reliable(name)]
+    if any(c.honesty(tests) == "dishonest" for c in [*pooled, *groups.values()]):
+        return "does not hold"
+    return "holds" if all(c.honesty(1) == "honest" for c in pooled) else "not decided"
+
+
+def _plain(counted: Counted) -> Verdict:
+    """One stratum that was named beforehand: its 95 % interval, without a correction."""
+    low, high = counted.interval
+    if low > PROMISE:
+        return "does not hold"
+    return "holds" if high <= PROMISE else "not decided"
+
+
+def _picture(groups: dict[Group, Counted]) -> Picture:
+    title = "Claims outside by regime"
+    figure, ax = axes(ylabel="outside, %", yscale="symlog")
+    rows = []
+    for k, method in enumerate(METHODS):
+        label: str | None = method
+        for place, regime in enumerate(REGIMES):
+            counted = groups.get(Group(method, regime))
+            if counted is None or not counted.claims:
+                continue
+            low, high = counted.interval
+            x = place + (k - 1.5) * 0.16
+            ax.plot([x, x], [100 * low, 100 * high], color=f"C{k}", linewidth=1.5)
+            ax.plot([x], [100 * counted.share], "o", color=f"C{k}", markersize=4, label=label)
+            label = None
+            rows.append(
+                [method, regime, counted.claims, 100 * counted.share, 100 * low, 100 * high]
+            )
+    ax.axhline(100 * PROMISE, color="C7", linestyle="--", linewidth=0.8)
+    ax.set_yticks([0, 1, 10, 100], ["0", "1", "10", "100"])
+    ax.set_ylim(-0.1, 150)
+    ax.set_xticks(range(len(REGIMES)), list(REGIMES), rotation=20, ha="right")
+    ax.legend(fontsize=8)
+    header = ["method", "regime", "claims", "outside, %", "from, %", "to, %"]
+    caption = "Points: share of claims outside; bars: 95 % intervals; dashed: the promise of 1 %."
+    return Picture(title, figure, Table("", header, rows), caption)
