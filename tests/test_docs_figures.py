@@ -1,6 +1,7 @@
 """Measured figures of the docs: all come from validation/results/cited.json."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,62 @@ from validation import cited
 
 ROOT = Path(__file__).parents[1]
 ENTRIES = cited.entries()
-PAGES = {page.name: page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")}
+PAGES = {
+    page.name: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").glob("*.md"))
+}
+
+
+# Times, rates, ratios, means with an error, counts of runs, and gains: what only a run can tell.
+MEASURED = re.compile(
+    r"\d ?(?:ns|µs|ms|seconds|minutes|MB|kB)\b|\d(?: \w+)?/s\b|± ?\d"
+    r"|\btimes as (?:fast|long|accurate)"
+    r"|\b\d[\d,]* of (?:the )?[\d,]+ (?:claims|runs|problems|sets|entries|pairs|examples)"
+    r"|\bnone of [\d,]+|\d points (?:ahead|behind|of accuracy)|\b(?:gain|lose|lost)\w* [\d.]+"
+)
+NOT_MEASURED = {
+    "exact.md": ["Scores to ±1e6"],
+    "gauss.md": ["The table has 570 kB"],
+    "losses.md": ["logits up to ±1e4"],
+    "one_factor.md": ["mixtures of ±30"],
+}
+COMPUTED = {"gpu.md": "counted in machine code", "probit.md": "printed by the code of the page"}
+NUMBER = re.compile(
+    r"[<>+\N{MINUS SIGN}-]? ?\d[\d.,\u202f ]*(?:e[-\N{MINUS SIGN}]?\d+)?(?: ?\S{1,2})?"
+)
+
+
+def without_code(page):
+    return re.sub(r"```.*?```", "", cited.without_blocks(page), flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("name", sorted(PAGES.keys() - COMPUTED.keys()))
+def test_measured_sentences_are_in_the_file(name):
+    text = " ".join(without_code(PAGES[name]).split())
+    for each in ENTRIES:
+        for sentence in each.sentences if each.page == name else ():
+            text = text.replace(" ".join(sentence.split()), "")
+    for fragment in NOT_MEASURED.get(name, ()):
+        assert fragment in text
+        text = text.replace(fragment, "")
+    found = [text[max(0, m.start() - 60) : m.end() + 20] for m in MEASURED.finditer(text)]
+    assert found == []
+
+
+@pytest.mark.parametrize("name", sorted(PAGES.keys() - COMPUTED.keys()))
+def test_tables_of_numbers_are_in_the_file(name):
+    for table in re.findall(r"(?:^\|.*\n)+", without_code(PAGES[name]), flags=re.MULTILINE):
+        header, _, *rows = table.splitlines()
+        cells = [cell.strip(" *") for row in rows for cell in row.strip("|").split("|")]
+        numbers = sum(NUMBER.fullmatch(cell) is not None for cell in cells)
+        assert numbers < 0.5 * len(cells), header
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    ["It takes 3 ms.", "It is 2 times as fast.", "98.1 ± 0.2 %", "2 of 30 runs", "700/s"],
+)
+def test_a_measured_sentence_is_recognised(sentence):
+    assert MEASURED.search(sentence)
 
 
 def name_of(entry):
@@ -61,7 +117,7 @@ def test_a_changed_cell_is_noticed():
     assert "| 3 | \N{MINUS SIGN}2.5 |" in page
     assert r"| d | \|error\| |" in page
     assert "| four |  |" in page
-    assert "| 2.1e-16 | 12,346 |" in page
+    assert "| 2.1e\N{MINUS SIGN}16 | 12,346 |" in page
     assert "`run`, commit abc, 2026-01-01" in page
     changed = entry(header=["d", "|error|"], rows=[[3, -2.6], ["four", None]])
     assert cited.fill(page, {"speed": stored}) == page

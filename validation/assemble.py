@@ -16,7 +16,7 @@ from validation.page import Check, NotRun, Origin, Page, Section
 from validation.page.content import Part
 from validation.page.files import write as write_files
 from validation.page.html import checks
-from validation.progress import Display, Job
+from validation.progress import Display, Job, describe_seconds
 from validation.running import Outcome, Store, Task, run
 from validation.running.task import commit
 
@@ -134,8 +134,8 @@ def write(found: Mapping[str, Section], scale: str, folder: Path, name: str) -> 
         facts[f"oracle: {oracle.name}"] = oracle.version or f"missing: {oracle.install}"
     origins = [origin for section in found.values() for origin in section.origins]
     tasks = sum(origin.tasks for origin in origins)
-    minutes = sum(origin.seconds for origin in origins) / 60
-    size = f"{_SCALES[scale]}: {tasks:,} tasks, {minutes:,.0f} core-minutes."
+    seconds = sum(origin.seconds for origin in origins)
+    size = f"{_SCALES[scale]}: {tasks:,} tasks, {describe_seconds(seconds)} of one core."
     leading = [name for name, entry in reports.REPORTS.items() if entry.leading]
     return write_files(folder, name, Page(_TITLE, [_ABOUT, size], found, facts, leading))
 
@@ -152,7 +152,8 @@ def _section(name: str, scale: str, came: Iterable[tuple[Task, Outcome | None]])
     left = sum(each is None for _, each in found)
     if left:
         command = f"python -m validation {name}" + ("" if scale == "quick" else f" --{scale}")
-        first.append(NotRun("The rest", f"{left} of {len(found)} tasks are not done yet.", command))
+        why = "Their results are not stored yet."
+        first.append(NotRun(f"{left} of {len(found)} tasks.", why, command))
     answer = ""
     parts: Sequence[Part]
     try:

@@ -41,22 +41,24 @@ class Estimate:
     def left(self, running: Mapping[int, float]) -> float:
         """Return the seconds left; ``running`` has the seconds since each running task began."""
         together = alone = 0.0
-        expected = self._expected()
+        expected = self._expected(running)
         for index, job in enumerate(self.jobs):
             if index in self.done:
                 continue
-            seconds = max(expected[job.report] - running.get(index, 0.0), 0.0)
+            passed = running.get(index, 0.0)
+            seconds = max(expected[job.report] - passed, 0.1 * passed)
             if job.alone:
                 alone += seconds
             else:
                 together += seconds
         return together / self.processes + alone
 
-    def _expected(self) -> dict[str, float]:
-        """Return the seconds of a task by report, corrected by those that are done."""
+    def _expected(self, running: Mapping[int, float]) -> dict[str, float]:
+        """Return the seconds of a task by report, corrected by those that are done or late."""
         typical = {job.report: job.typical for job in self.jobs}
         predicted = sum(self.jobs[index].typical for index in self.done)
-        speed = (sum(self.done.values()) + _TRUST) / (predicted + _TRUST)
+        late = sum(max(each - self.jobs[index].typical, 0.0) for index, each in running.items())
+        speed = (sum(self.done.values()) + late + _TRUST) / (predicted + _TRUST)
         expected = {}
         for report, seconds in typical.items():
             own = [took for index, took in self.done.items() if self.jobs[index].report == report]

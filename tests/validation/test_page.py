@@ -92,7 +92,7 @@ def made(sections):
 def test_everything_is_in_the_page(made):
     text = write_page(made)
     for part in ("Some <code>code</code>", 'href="https://example.org"', "x &lt; y", "a &lt; b"):
-        assert part in text
+        assert part in text.replace("\N{NO-BREAK SPACE}", " ")
     assert "1 of 2 checks does not hold" in text
     assert text.count("<svg") == 3
     assert "exact-torch train x" in text
@@ -151,7 +151,8 @@ def test_findings_of_later_reports_are_folded():
     shown, folded = text[: text.index('id="a"')].split("<details class=more>")
     assert shown.count("Claim ") == SHOWN
     assert folded.count("Claim ") == 12 - SHOWN
-    assert "3 more findings <span class=count>3 hold" in folded
+    left = 12 - SHOWN
+    assert f"{left} more findings <span class=count>{left} hold" in folded
 
 
 def test_checks_that_fail_are_named_first(made, sections):
@@ -161,7 +162,7 @@ def test_checks_that_fail_are_named_first(made, sections):
     sections["first"] = Section("First", [Check("It holds.", True, "")] * 5)
     text = write_page(made)
     assert "All 5 checks hold" in text
-    assert "5 checks</span></summary>" in text  # folded
+    assert "5 checks hold</summary>" in text  # folded
 
 
 def test_long_tables_are_folded():

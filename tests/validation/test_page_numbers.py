@@ -60,13 +60,19 @@ def test_decimal_points_are_in_one_place(scale):
 def test_texts_have_the_same_signs():
     assert tidy("-4.1 (-5 to .3)") == f"{MINUS}4.1 ({MINUS}5 to .3)"
     assert tidy("3.2e-09 and 2e+05") == f"3.2{TIMES}<sup>{MINUS}9</sup> and 2{TIMES}<sup>5</sup>"
+    assert (
+        tidy("20 % or 1 ± 2") == "20\N{NO-BREAK SPACE}% or 1\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}2"
+    )
+    assert tidy("C - 1 and 0.0e+00") == f"C {MINUS} 1 and 0"
+    assert tidy("N = 16") == "N\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}16"
     assert tidy("1 - P, -log P") == f"1 {MINUS} P, {MINUS}log P"
-    for kept in ("F = 0-0.5", "2030-01-02", "one-hot", "float-64", "a1e-3"):
+    for kept in ("0-0.5", "2030-01-02", "one-hot", "within ±0.5", "float-64", "a1e-3"):
         assert tidy(kept) == kept
 
 
 def test_code_and_links_are_kept():
     assert inline("`-3 < 1e-9`") == "<code>-3 &lt; 1e-9</code>"
+    assert inline("**-1**, 2**3") == f"<b>{MINUS}1</b>, 2**3"
     assert inline("[a -1](x-1&y)") == f'<a href="x-1&amp;y">a {MINUS}1</a>'
     assert slug("Table 4: Δ & more!") == "table-4-more"
 
@@ -75,4 +81,18 @@ def test_words_are_left_and_numbers_right():
     rows = [["a", "3.1 ± 0.2", 1.0, "-1 (-2 to 0)"], ["b", "12.0 ± 3", None, "4"]]
     text = write_table(Table("T", ["name", "mean", "x", "interval"], rows))
     assert text.count("class=text") == 3  # a header and two cells
-    assert "<td class=text>a</td><td>3.1 ± 0.2</td><td>1</td>" in text
+    assert (
+        "<td class=text>a</td><td>3.1\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.2</td><td>1</td>"
+        in text
+    )
+
+
+def test_long_words_wrap_and_marked_numbers_are_numbers():
+    rows = [["a name that is long", "**+3.0**"], ["b", "+1.0"]]
+    text = write_table(Table("T", ["name", "x"], rows))
+    assert '<td class="text long">b</td><td>+1.0</td>' in text
+    assert "<td><b>+3.0</b></td>" in text
+
+
+def test_a_table_without_rows_says_so():
+    assert "No rows." in write_table(Table("T", ["name"], []))

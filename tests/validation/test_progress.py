@@ -35,7 +35,7 @@ def test_tasks_that_run_alone_are_not_shared_by_processes():
 def test_running_tasks_have_less_left():
     estimate = Estimate(JOBS, 1)
     assert estimate.left({0: 20.0}) == 190.0
-    assert estimate.left({0: 500.0}) == 150.0  # longer than expected, but not negative
+    assert estimate.left({0: 500.0}) > 2 * 150  # it is late, and so the others will be
 
 
 def test_measured_times_correct_the_typical_ones():
@@ -58,7 +58,7 @@ def test_a_line_says_what_runs_and_how_long_is_left():
     clock.now += 45
     display.finish(0, 45.0)
     assert display.line() == (
-        "1 of 4 tasks, 45 s so far, about 50 s left; now paper: table 2 (45 s)"
+        "1 of 4 tasks, 45 s so far, about 51 s left; now paper: table 2 (45 s)"
     )
 
 

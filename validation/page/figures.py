@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from validation.page.hover import write_marks
+from validation.page.numbers import tidy_signs
 
 _SMALLEST_TEXT = 8.0  # points; a figure on a phone has about 1.1 pixels a point
 _PALETTE = (  # matplotlib's; the style of the page has one for light and one for dark
@@ -73,6 +74,7 @@ def svg(figure: Any, name: str) -> str:
     text = re.sub(r'\b(id="|href="#|url\(#)', rf"\g<1>{name}-", text)
     text = re.sub(r"#000000|\bblack\b", "currentColor", text)
     text = re.sub(r'"[^"]*"', _shorten, text)
+    text = re.sub(r"(?<=>)[^<>]+(?=</text>)", lambda words: tidy_signs(words[0]), text)
     for number, colour in enumerate(_PALETTE):
         text = text.replace(colour, f"var(--c{number})")
     return text.replace("</svg>", f"{write_marks(figure)}</svg>")

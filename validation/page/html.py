@@ -32,7 +32,8 @@ def write_page(page: Page) -> str:
     """Return the whole page."""
     places = outline(page.sections)
     figures = (f"figure-{n}" for n in itertools.count(1))
-    reports = "".join(_section(place, 2, figures) for place in places.values())
+    alone = len(places) == 1
+    reports = "".join(_section(place, 2, figures, alone) for place in places.values())
     return (
         "<!DOCTYPE html>\n"
         f'<html lang="en"><head><meta charset="utf-8"><title>{html.escape(page.title)}</title>'
@@ -98,14 +99,14 @@ def _badge(section: Section) -> str:
     return ""
 
 
-def _section(place: Place, level: int, figures: Iterator[str]) -> str:
+def _section(place: Place, level: int, figures: Iterator[str], unfold: bool = False) -> str:
     """Return a section that folds; its title and its answer are always visible."""
     section = place.section
     answer = f"<span class=answer>{inline(section.answer)}</span>" if section.answer else ""
     kind = "report" if level == 2 else "part"
     heading = min(level, 6)
     return (
-        f'<details class="section {kind}" id="{place.address}"><summary>'
+        f'<details class="section {kind}" id="{place.address}"{" open" if unfold else ""}><summary>'
         f"<h{heading}>{inline(section.title)}</h{heading}> {_badge(section)}{answer}</summary>"
         f"<div class=body>{_parts(place, level, figures)}{_origins(section.origins)}</div>"
         "</details>"
@@ -134,7 +135,7 @@ def _checks(group: Sequence[Check]) -> str:
     held = [_check(check) for check in group if check.holds]
     listed = "".join(held)
     if len(held) > _MANY_CHECKS:
-        label = write_verdict("holds") + f" <span class=claim>{len(held)} checks</span>"
+        label = f"{SIGNS['holds']} {len(held)} checks hold"
         listed = f"<details class='held good'><summary>{label}</summary>{listed}</details>"
     return f"<div class=checks>{failed}{listed}</div>"
 

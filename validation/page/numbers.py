@@ -17,6 +17,7 @@ MINUS = "\N{MINUS SIGN}"
 NOTHING = "\N{EN DASH}"
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _FIGURE_SPACE = "\N{FIGURE SPACE}"
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 _MOST_DECIMALS = 5
 _MOST_DIGITS = 7
 _COMMAS_FROM = 10_000
@@ -56,15 +57,28 @@ def format_number(value: Any) -> str:
 def tidy(text: str) -> str:
     """Return a text, already escaped, whose numbers look like those of tables.
 
-    Hyphens for minus become minus signs, and exponents of ten are raised.
+    Hyphens for minus become minus signs, exponents of ten are raised, and lines do not break
+    within "20 %", "1 ± 2" and "N = 16".
     """
-    text = re.sub(
-        r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]?)0*(\d+)\b",
-        lambda m: f"{m[1]}{_TIMES}10<sup>{MINUS if m[2] == '-' else ''}{m[3]}</sup>",
-        text,
-    )
-    text = re.sub(r"(?<=\d) - (?=\w)", f" {MINUS} ", text)
+    text = re.sub(r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]?)0*(\d+)\b", _power, tidy_signs(text))
+    text = re.sub(r"(?<=\d) %", f"{_NO_BREAK}%", text)
+    text = re.sub(r"(?<=[\d%]) ?± ?(?=\d)", f"{_NO_BREAK}±{_NO_BREAK}", text)
+    return re.sub(r"(?<=\b[^\W\d]) (=|&[lg]t;) (?=\S)", rf"{_NO_BREAK}\1{_NO_BREAK}", text)
+
+
+def tidy_signs(text: str) -> str:
+    """Return a text with minus signs where hyphens stand for them."""
+    text = re.sub(r"(?:(?<=\d)|(?<=\b\w)) - (?=\w)", f" {MINUS} ", text)
     return re.sub(r"(?<![\w.)\]-])-(?=\.?\d|log\b)", MINUS, text)
+
+
+def _power(match: re.Match[str]) -> str:
+    mantissa, sign, exponent = match.groups()
+    if float(mantissa) == 0:
+        return "0"
+    if exponent == "0":
+        return mantissa
+    return f"{mantissa}{_TIMES}10<sup>{MINUS if sign == '-' else ''}{exponent}</sup>"
 
 
 def _cell(value: Any, number: Any) -> str:

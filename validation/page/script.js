@@ -42,9 +42,9 @@
   function follow() {
     waiting = false;
     up.classList.toggle("hidden", scrollY < innerHeight / 2);
-    let current = null;
+    let current = "findings";
     for (const id of entries.keys())
-      if (document.getElementById(id).getBoundingClientRect().top < innerHeight / 3) current = id;
+      if (scrollY > 0 && document.getElementById(id).getBoundingClientRect().top < 160) current = id;
     for (const [id, entry] of entries) entry.classList.toggle("current", id === current);
   }
   const soon = () => { if (!waiting) { waiting = true; requestAnimationFrame(follow); } };

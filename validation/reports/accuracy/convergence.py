@@ -153,6 +153,7 @@ def section(results: Results, scale: str) -> Section:
                 header,
                 rows,
                 "An empty cell: with so many points not all problems of the class were run.",
+                cite="accuracy-rates",
             ),
             *_checks(curves),
             automatic.table(found),

@@ -217,6 +217,7 @@ def section(results: Results, scale: str) -> Section:
                 lines,
                 "The error of log P is relative to max(1, |log P|); that of P cannot be smaller "
                 "than rounding of log P, 1e-16 |log P|.",
+                cite="accuracy-exact",
             ),
             Check(
                 "Deterministic methods are as accurate as the table allows: log P to 2e-15 to "

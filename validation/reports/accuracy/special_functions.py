@@ -204,6 +204,7 @@ def section(results: Results, scale: str) -> Section:
                 lines,
                 "Where the result is subnormal nothing relative is claimed; two units in the last "
                 "place are asked for.",
+                cite="accuracy-special",
             ),
             Check(
                 "The relative errors are what the documentation says: 1e-15 for |x| ≤ 8 and for "

@@ -131,6 +131,7 @@ def _stored_factors(records: list[Record]) -> list[Part]:
             rows,
             "`orthant_grad` of a `OneFactor`. At walls (c far below v²) the derivative in c is a "
             "difference that nearly cancels; its error says so.",
+            cite="gradients-one-factor",
         ),
         Check(
             "The stored derivatives are met: in m to 1e-11, in c and v to 1e-6, each entry within "

@@ -38,7 +38,11 @@ def rows_of(results: Results, prefix: str) -> list[Any]:
 
 
 def count_by_group(
-    subject: str, kind: str, cases: Sequence[C], groups: Mapping[str, Callable[[C], bool]]
+    subject: str,
+    kind: str,
+    cases: Sequence[C],
+    groups: Mapping[str, Callable[[C], bool]],
+    cite: str = "",
 ) -> list[Part]:
     """Return a table of claims and how many are outside, by group, and the checks of them.
 
@@ -51,6 +55,8 @@ def count_by_group(
     cases : sequence of claims
     groups : mapping
         Whether a claim belongs to the group, by the group's name.
+    cite : str
+        The name under which docs cite the table.
     """
     rows: list[list[Any]] = []
     counts: dict[Group, Counted] = {}
@@ -66,6 +72,7 @@ def count_by_group(
             ["group", "claims", "tolerance not met", "outside", "outside, %", "95 % interval, %",
              MEDIAN],
             rows,
+            cite=cite,
         ),
         every_group_check(f"{subject}, {kind}", counts),
     ]  # fmt: skip

@@ -158,7 +158,9 @@ def section(results: Results) -> Section:
             f"(at most five coordinates, own shares from {_LEAST_OWN_OF_THREE:g}) are integrated "
             "by the trapezoidal rule. None of these truths is computed by mvnorth."
         ),
-        *claims.count_by_group("Several factors", "random boxes", cases, _GROUPS),
+        *claims.count_by_group(
+            "Several factors", "random boxes", cases, _GROUPS, cite="honesty-factors"
+        ),
         Table(
             "All boxes with several factors outside",
             ["V", "columns", "d", "log P", "rtol", "claimed", "true"],

@@ -107,7 +107,9 @@ def section(results: Results) -> Section:
             "that do not reach their tolerance, where `auto` goes on to sampling, are counted "
             "with the error that they claim."
         ),
-        *claims.count_by_group("Gauss rules", "random problems", cases, _GROUPS),
+        *claims.count_by_group(
+            "Gauss rules", "random problems", cases, _GROUPS, cite="gauss-honesty"
+        ),
         Table(
             "All that were outside",
             ["d", "box", "condition", "log P", "rtol", "claimed", "true"],

@@ -107,7 +107,12 @@ def section(results: Results) -> Section:
             "but `quadrature` get as a dense factor, with 2048 points. Entries of one gradient "
             "share their points, so that intervals are too narrow."
         ),
-        groups_table("Entries of gradients outside their claimed errors", counts, len(counts)),
+        groups_table(
+            "Entries of gradients outside their claimed errors",
+            counts,
+            len(counts),
+            cite="honesty-gradients",
+        ),
         every_group_check("Entries of gradients", counts),
         Table(
             "All gradients with entries outside",

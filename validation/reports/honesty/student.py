@@ -95,7 +95,9 @@ def section(results: Results) -> Section:
             "The truth is an integral over the chi variable and the factor by the "
             "trapezoidal rule, which is not computed by mvnorth."
         ),
-        *claims.count_by_group("Student t probabilities", "random boxes", cases, _GROUPS),
+        *claims.count_by_group(
+            "Student t probabilities", "random boxes", cases, _GROUPS, cite="honesty-student"
+        ),
         Table(
             "All Student t probabilities outside",
             ["d", "df", "log P", "rtol", "claimed", "true"],

@@ -58,6 +58,7 @@ def gradients(found: Mapping[str, list[Record]]) -> tuple[str, list[Part]]:
             "Processor time. Differences are of our own value, eight timed and scaled up; torch is "
             "Genz's recursion by autograd, in one tensor and in chunks of 8192 points; it was "
             f"faster than mvnorth in {slower} of {len(lines)} rows.",
+            cite="speed-gradients",
         ),
         Check(
             f"From d = 10 on, differences take more than {DIFFERENCES:g} times as long.",
@@ -124,6 +125,7 @@ def classes(found: Mapping[str, list[Record]], many: list[Record]) -> tuple[str,
             "Medians of errors over 16 rows. `published` is the algorithm of the EXACT paper in "
             "torch, N its samples; scipy computes the value alone, of a few rows, scaled up; "
             "cross-entropy is another loss, for scale.",
+            cite="speed-classes",
         ),
         Check(
             "log P and its gradient that were timed are right to 1e-11.",
@@ -208,6 +210,7 @@ def floor(measured: list[Record], bits: list[Record]) -> tuple[str, list[Part]]:
         rows,
         "The floor is a vector Φ, a vector Φ⁻¹ and the multiply-adds, each measured alone. Two "
         "threads cannot be faster than one where other work has the second core: see the load.",
+        cite="speed-kernel",
     )
     threads = [[r["what"], r["d"], r["n"], r["one"], r["two"], r["one"] / r["two"], str(r["same"])]
                for r in bits]  # fmt: skip

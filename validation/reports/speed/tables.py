@@ -55,6 +55,7 @@ def side_by_side(found: Mapping[str, Record]) -> tuple[str, list[Part]]:
             "Pr(X <= b) from b and the covariance matrix by the general method, mvnorth's "
             '`method="genz"`, reordering included; `>`: not within the seconds allowed for a call, '
             "seconds and error of the last setting.",
+            cite="speed-ratios",
         ),
         *_picture_of_dimensions(found, names),
     ]  # fmt: skip
@@ -167,6 +168,7 @@ def _botorch(found: Mapping[str, Record]) -> list[Part]:
             rows,
             "An approximation without settings: it cannot be asked for less error. It takes "
             "batches and is differentiable, which is not measured here.",
+            cite="speed-mvnxpb",
         ),
         Check(
             f"mvnorth reaches BoTorch's error, and is more than {BOTORCH:g} times as fast.",
@@ -234,6 +236,7 @@ def far_out(found: Mapping[str, Record]) -> tuple[str, list[Part]]:
             rows,
             "Processor time. `tilting` and `genz` are mvnorth's; `published` is Botev's algorithm "
             "in numpy and scipy, written for this comparison.",
+            cite="speed-tails",
         ),
         Check(
             "Tilting meets a true error of 1e-3 on every problem, in the seconds allowed.",
@@ -275,6 +278,7 @@ def batches(found: Mapping[str, Record]) -> tuple[str, list[Part]]:
             rows,
             "Random correlations. mvnorth takes 200 rows in one call; peers take 20 of them one "
             f"after the other. Ratios: {said}.",
+            cite="speed-batches",
         ),
         Check(
             "mvnorth's true error over a batch meets 1e-4.",
