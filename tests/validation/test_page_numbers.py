@@ -72,6 +72,7 @@ def test_texts_have_the_same_signs():
 
 def test_code_and_links_are_kept():
     assert inline("`-3 < 1e-9`") == "<code>-3 &lt; 1e-9</code>"
+    assert inline("**-1**, 2**3") == f"<b>{MINUS}1</b>, 2**3"
     assert inline("[a -1](x-1&y)") == f'<a href="x-1&amp;y">a {MINUS}1</a>'
     assert slug("Table 4: Δ & more!") == "table-4-more"
 
@@ -84,3 +85,14 @@ def test_words_are_left_and_numbers_right():
         "<td class=text>a</td><td>3.1\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.2</td><td>1</td>"
         in text
     )
+
+
+def test_long_words_wrap_and_marked_numbers_are_numbers():
+    rows = [["a name that is long", "**+3.0**"], ["b", "+1.0"]]
+    text = write_table(Table("T", ["name", "x"], rows))
+    assert '<td class="text long">b</td><td>+1.0</td>' in text
+    assert "<td><b>+3.0</b></td>" in text
+
+
+def test_a_table_without_rows_says_so():
+    assert "No rows." in write_table(Table("T", ["name"], []))
