@@ -9,7 +9,7 @@ from support.broken import flags
 
 from validation import problems
 from validation.oracles import exact
-from validation.page import Check, Picture, Table
+from validation.page import Check, Finding, Picture, Section, Table
 from validation.reports import accuracy, families, runs
 from validation.reports.accuracy import convergence, deterministic, special_functions
 
@@ -27,6 +27,14 @@ def test_all_checks_hold(section):
     checks = [part for part in section.walk() if isinstance(part, Check)]
     assert len(checks) >= 14
     assert [c for c in checks if not c.holds] == []
+
+
+def test_answers_and_findings(section):
+    sections = [section, *(part for part in section.walk() if isinstance(part, Section))]
+    assert all(part.answer for part in sections)
+    findings = [part for part in section.walk() if isinstance(part, Finding)]
+    assert [finding.verdict for finding in findings] == ["holds", "holds"]
+    assert accuracy.section({}, "small").answer == "Not computed yet."
 
 
 def test_has_its_tables_and_pictures(section):

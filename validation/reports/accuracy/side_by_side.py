@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 import mvnorth
 from validation.oracles import botorch_mvnxpb, monte_carlo, r_mvtnorm, scipy_mvn
 from validation.page import Check, NotRun, Section, Table, Text
@@ -172,7 +174,29 @@ def section(results: Results, scale: str) -> Section:
             f"Largest distance {max(z_scores, default=math.inf):.2f} standard errors.",
         ),
     ]  # fmt: skip
-    return Section("Side by side", parts)
+    return Section("Side by side", parts, _answer(own, scipy, mvtnorm, mvnxpb))
+
+
+def _answer(
+    own: dict[str, Any],
+    scipy: dict[str, float],
+    mvtnorm: dict[str, list[float]],
+    mvnxpb: dict[str, float],
+) -> str:
+    """Return the median relative errors of all programs on the same problems."""
+    values = {
+        "mvnorth": {name: told["auto"][0] for name, told in own.items()},
+        "scipy": scipy,
+        "mvtnorm": {name: each[0] for name, each in mvtnorm.items()},
+        "MVNXPB": mvnxpb,
+    }
+    medians = []
+    for program, logs in values.items():
+        errors = [_off(logs[name], told["truth"]) or 0.0 for name, told in own.items()
+                  if name in logs]  # fmt: skip
+        if errors:
+            medians.append(f"{program} {float(np.median(errors)):.0e}")
+    return f"Median relative errors of P on {len(own)} problems: {', '.join(medians)}."
 
 
 def _missing(what: str, command: str) -> NotRun:
