@@ -188,7 +188,7 @@ def _origins(origins: Sequence[Origin]) -> str:
         return ""
     listed = "; ".join(
         f"commit <code>{html.escape(each.commit or 'unknown')}</code> on "
-        f"{html.escape(each.date or 'an unknown day')} "
+        f"<span class=date>{html.escape(each.date or 'an unknown day')}</span> "
         f"({plural(each.tasks, 'task')}, {_duration(each.seconds)})"
         for each in origins
     )

@@ -42,8 +42,8 @@ class Setting:
 
 
 SETTINGS = {
-    "small": Setting(2, 4, (2, 6)),
-    "quick": Setting(4, 5, (2, 30)),
+    "small": Setting(2, 3, (2, 6)),
+    "quick": Setting(3, 4, (2, 20)),
     "full": Setting(10, 12, (2, 10, 60)),
 }
 

@@ -58,9 +58,9 @@ _DIGITS = Setting("digits", 600, 6, 2, width=6, batch_size=32)
 SETTINGS: dict[str, dict[str, Setting]] = {
     "small": dict.fromkeys(TABLES, _DIGITS),
     "quick": {
-        "1": Setting("cifar10", 1500, 6, 2, 8, 16, test_step=10),
-        "2": Setting("mnist", 1500, 6, 2, 8, 14, test_step=10),
-        "5": Setting("cifar10", 1500, 6, 2, 8, 16, test_step=10),
+        "1": Setting("cifar10", 1000, 6, 2, 8, 16, test_step=20),
+        "2": Setting("mnist", 1000, 6, 2, 8, 14, test_step=20),
+        "5": Setting("cifar10", 1000, 6, 2, 8, 16, test_step=20),
     },
     "full": {
         "1": Setting("cifar10", None, 12, 6, 12, 16),

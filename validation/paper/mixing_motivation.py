@@ -124,7 +124,7 @@ def _picture(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Picture:
         for group, each in zip(GROUPS, published, strict=True)
     ]
     ax.set_xticks(places, ["right", "wrong,\n$p_y$ > 0.2", "wrong,\n$p_y$ < 0.2"])
-    ax.set_xlim(-0.5, len(GROUPS) - 0.5)
+    ax.set(xlim=(-0.5, len(GROUPS) - 0.5), ylim=(-2, 102))
     ax.legend(fontsize=8)
     header = ["group", "loss", "right at the end (%)", "half of the interval"]
     return Picture(

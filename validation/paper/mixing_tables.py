@@ -204,7 +204,7 @@ def _written(published: mixing_published.Change | None, table: str) -> str | Non
 
 
 def _label(row: Row) -> str:
-    return f"table {row.table}" + (f", {ROWS[row.change]}" if row.change else "")
+    return f"table {row.table}" + (f", {row.change}" if row.change else "")
 
 
 def _picture(rows: list[Row]) -> Picture:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import t
 
 from validation.page import Check, Finding, NotRun, Picture, Section, Table, Text
 from validation.page.content import Part, Verdict
@@ -24,6 +22,7 @@ from validation.reports.exact.cost import (
     task_name,
 )
 from validation.reports.exact.overhead import CLASSES, LOSSES, SAMPLES, Step
+from validation.reports.intervals import Mean, mean_of
 from validation.reports.power_law import Power, fit_power
 
 By = dict[int, dict[str, Cost]]  # costs by program, by size
@@ -207,19 +206,8 @@ def _checks(most: int, time: float, memory: float, ours: Power, in_n: Power) -> 
     return checks
 
 
-class Fewer(NamedTuple):
-    """Samples a second lost to a loss beside cross-entropy, in %: mean and 95 % interval."""
-
-    mean: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.mean:.2g} % ({self.low:.2g} to {self.high:.2g})"
-
-
-def fewer_samples(steps: list[Step], loss: str) -> Fewer:
-    """Return by how many % fewer samples a second a loss trains, over steps.
+def fewer_samples(steps: list[Step], loss: str) -> Mean:
+    """Return how many samples a second a loss loses beside cross-entropy, in %, over steps.
 
     A step with another loss is that with cross-entropy with its own loss's time in place of
     cross-entropy's, so that the network's variation from step to step is not in the difference.
@@ -229,11 +217,7 @@ def fewer_samples(steps: list[Step], loss: str) -> Fewer:
         base = step.step["cross-entropy"]
         longer = step.loss[loss] - step.loss["cross-entropy"]
         lost.append(100.0 * longer / (base + longer))
-    mean = float(np.mean(lost))
-    if len(lost) < 2:
-        return Fewer(mean, -math.inf, math.inf)
-    half = float(t.ppf(0.975, len(lost) - 1) * np.std(lost, ddof=1) / math.sqrt(len(lost)))
-    return Fewer(mean, mean - half, mean + half)
+    return mean_of(lost)
 
 
 def overhead_section(results: Results, scale: str) -> Section:
@@ -258,7 +242,7 @@ def overhead_section(results: Results, scale: str) -> Section:
             loss,
             1e3 * float(np.mean([step.step[loss] for step in steps])),
             1e3 * float(np.mean([step.loss[loss] for step in steps])),
-            None if loss == "cross-entropy" else str(lost[setting.pixels, loss]),
+            None if loss == "cross-entropy" else _percent(lost[setting.pixels, loss]),
         ]
         for setting, steps in settings.items()
         for loss in LOSSES
@@ -266,8 +250,8 @@ def overhead_section(results: Results, scale: str) -> Section:
     ours = [lost[setting.pixels, "exact_loss"] for setting in settings]
     theirs = {setting.pixels: lost[setting.pixels, "published"] for setting in settings}
     figures = "; ".join(
-        f"at {setting.pixels} pixels {theirs[setting.pixels]} with the published estimate and "
-        f"{lost[setting.pixels, 'exact_loss']} with `exact_loss`"
+        f"at {setting.pixels} pixels {_percent(theirs[setting.pixels])} with the published "
+        f"estimate and {_percent(lost[setting.pixels, 'exact_loss'])} with `exact_loss`"
         for setting in settings
     )
     parts: list[Part] = [
@@ -289,7 +273,7 @@ def overhead_section(results: Results, scale: str) -> Section:
         Table(
             f"A step of ResNet-34, C = {CLASSES}, N = {SAMPLES}",
             ["pixels", "images", "loss", "step, ms", "loss and its gradient, ms",
-             "fewer samples a second"],
+             "fewer samples a second (95 % interval)"],
             rows,
             cite="exact-overhead",
         ),
@@ -306,7 +290,11 @@ def overhead_section(results: Results, scale: str) -> Section:
     return Section(title, parts, f"Fewer samples a second than with cross-entropy: {figures}.")
 
 
-def _overhead_verdict(published: Fewer | None) -> Verdict:
+def _percent(lost: Mean) -> str:
+    return f"{lost.mean:.2g} % ({lost.low:.2g} to {lost.high:.2g})"
+
+
+def _overhead_verdict(published: Mean | None) -> Verdict:
     if published is None or published.low <= MOST_FEWER < published.high:
         return "not decided"
     return "holds" if published.high <= MOST_FEWER else "does not hold"

@@ -9,7 +9,7 @@ from validation.problems.strata import REGIMES, SIZES
 from validation.reports import Results
 from validation.reports.honesty import known
 from validation.reports.honesty.counts import Counted, Group, count, groups_table
-from validation.reports.honesty.strata import COUNTS, METHODS, Claim, tasks
+from validation.reports.honesty.strata import COUNTS, METHODS, Claim, problems_of, tasks
 from validation.reports.runs import PROMISE
 
 
@@ -60,9 +60,10 @@ def section(results: Results, scale: str) -> Section:
     parts: list[Part] = [
         *findings(totals(claims), groups),
         Text(
-            f"{COUNTS[scale]} problems for each regime and range of dimensions, each with a "
-            "covariance and limits of its own (two factors, one factor, a Markov chain; orthants "
-            "and boxes; dense covariances in random order), so that claims are independent. "
+            f"{COUNTS[scale]} problems for each regime and range of dimensions "
+            f"({problems_of(scale, 'deep tail')} in deep tails), each with a covariance and limits "
+            "drawn for it (two factors, one factor, a Markov chain; orthants and boxes; dense "
+            "covariances in random order), so that claims are independent. "
             "`auto` has a tolerance of 1e-3, the others 1024 points. Regimes: log P from -5 to "
             "-0.1 (ordinary), from -1e-2 to -1e-5 (near 1), from -700 to -10 (tail), from -3000 to "
             "-750 (deep tail); nearly singular is ordinary with own shares of variances from 1e-5 "

@@ -121,7 +121,7 @@ def section(results: Results, scale: str) -> Section:
             cite="honesty-methods",
         ),
         *_method_checks(totals),
-        *known.compare("strata", strata, known.STRATA, complete),
+        *known.compare("strata", strata, known.TABLE_STRATA, complete),
         *known.compare("problems", problems, known.PROBLEMS, complete),
         groups_table("Outside the claimed error, by stratum", strata, tests),
         _distribution(kinds),
