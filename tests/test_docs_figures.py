@@ -149,7 +149,11 @@ REPORT = {
                 {"commit": "e", "date": "2026-01-31"},
                 {"commit": "f", "date": "2026-02-01"},
             ],
-            "sections": {"r-part": {"title": "Part", "answer": "It is 3."}},
+            "sections": {
+                "r-part": {"title": "Part", "answer": "It is 3."},
+                "r-open": {"title": "Open", "answer": "Not computed yet."},
+            },
+            "not_run": [{"what": "The rest", "why": "1 of 2 tasks."}],
             "tables": {
                 "a.csv": {"title": "A", "header": ["x"], "rows": [[2]], "cite": "speed"},
                 "b.csv": {"title": "B", "header": ["x"], "rows": [[2]]},
@@ -171,7 +175,10 @@ def test_a_report_replaces_what_pages_cite(tmp_path):
         entry(name="other", sentences=["z"]),
         entry(name="left", header=["x"], rows=[[1]]),
     ]
-    pages = {"q.md": page_with("speed"), "p.md": page_with("new", "findings", "answer-r-part")}
+    pages = {
+        "q.md": page_with("speed"),
+        "p.md": page_with("new", "findings", "answer-r-part", "answer-r-open"),
+    }
     file = tmp_path / "index.json"
     file.write_text(json.dumps(REPORT))
     found = {each.name: each for each in cited.update(cited.read(file), old, pages)}
@@ -183,7 +190,10 @@ def test_a_report_replaces_what_pages_cite(tmp_path):
     assert found["other"] == old[1]
     assert (found["new"].page, found["new"].rows) == ("p.md", [[3.1235]])
     assert found["findings"].rows == [["c", "1", "2", "v"]]
-    assert "It is 3. <small>" in cited.fill(pages["p.md"], found)
+    with pytest.raises(ValueError, match="answer-r-open"):
+        cited.fill(pages["p.md"], found)
+    assert "It is 3. <small>" in cited.fill(page_with("answer-r-part"), found)
+    assert cited._incomplete(file) == ["incomplete: r: 1 of 2 tasks."]
     file.write_text(cited.dump(list(found.values())))
     assert cited.entries(file) == [through_json(each) for each in found.values()]
 

@@ -35,6 +35,7 @@ ROOT = Path(__file__).parents[1]
 FILE = Path(__file__).parent / "results" / "cited.json"
 PAGES = ROOT / "docs"
 
+_NO_ANSWER = ("Not computed", "Not measured")  # what sections say that have no results yet
 _BLOCK = re.compile(r"<!-- cited: (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
 _NUMBER = re.compile(r"\d[\d,\u202f]*(?:\.\d+)?(?:e[-+]?\d+)?")
 
@@ -186,6 +187,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     stored = old = entries()
     for file in options.files if options.action == "update" else ():
+        for line in _incomplete(file):
+            print(line)
         pages = {page.name: page.read_text(encoding="utf-8") for page in PAGES.glob("*.md")}
         stored = update(read(file), stored, pages)
     for each in stored:
@@ -196,6 +199,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     FILE.write_text(dump(stored), encoding="utf-8")
     write_pages(stored)
     return 0
+
+
+def _incomplete(file: Path) -> list[str]:
+    """Return a line for each report of a JSON file that has tasks left."""
+    try:
+        reports = json.loads(file.read_text(encoding="utf-8"))["reports"]
+    except (json.JSONDecodeError, KeyError):
+        return []
+    return [
+        f"incomplete: {name}: {each['why']}"
+        for name, section in reports.items()
+        for each in section["not_run"]
+        if each["what"] == "The rest"
+    ]
 
 
 def write_pages(stored: Sequence[Entry], folder: Path = PAGES) -> None:
@@ -267,6 +284,8 @@ def _report_entries(report: Mapping[str, Any]) -> Iterator[Entry]:
     for address, section in report["reports"].items():
         dates = [each["date"] for each in section["computed"]]
         for place, inner in {address: section, **section["sections"]}.items():
+            if not inner["answer"] or inner["answer"].startswith(_NO_ANSWER):
+                continue
             made = entry(f"answer-{place}", inner["title"], section["commits"], dates)
             yield replace(made, text=inner["answer"])
         for table in section["tables"].values():
