@@ -10,6 +10,7 @@ from validation.reports import Results
 from validation.reports.honesty import known
 from validation.reports.honesty.counts import Counted, Group, count, groups_table
 from validation.reports.honesty.strata import COUNTS, METHODS, Claim, problems_of, tasks
+from validation.reports.parts import NOT_YET
 from validation.reports.runs import PROMISE
 
 
@@ -48,7 +49,7 @@ def section(results: Results, scale: str) -> Section:
     title = "By stratum: independent random problems"
     claims = claims_of(results)
     if not claims:
-        return Section(title, [], "Not computed yet.")
+        return Section(title, [], NOT_YET)
     groups = count_strata(claims)
     complete = scale == "full" and all(task.name in results for task in tasks(scale))
     tests = sum(counted.claims > 0 for counted in groups.values())
