@@ -21,6 +21,7 @@ from validation.reports.exact.noise_grid import (
     task_name,
 )
 from validation.reports.intervals import Mean, mean_of
+from validation.reports.parts import NOT_YET
 
 KEPT = 0.95  # a cosine from which on a direction is called kept: 18 degrees
 NOISE_FACTOR = 1.5
@@ -84,11 +85,25 @@ def _cell(
     return Cell(*setting, scores, weights, averaged, default[0].groups)
 
 
+def summary(results: Results, scale: str) -> str:
+    """Return one sentence, or nothing where nothing is computed."""
+    found = cells(results, scale)
+    if not found:
+        return ""
+    worst = min(found, key=lambda cell: cell.scores[DEFAULT].mean)
+    best = max(found, key=lambda cell: cell.scores[DEFAULT].mean)
+    return (
+        f"With its default N = {DEFAULT} the published estimate of a batch's gradient has a cosine "
+        f"with the exact one of {worst.scores[DEFAULT].text(3)} where it is worst ({worst}), and "
+        f"of {best.scores[DEFAULT].mean:.3f} where it is best."
+    )
+
+
 def section(results: Results, scale: str) -> Section:
     title = "Noise of the published estimate: the gradient of a batch"
     found = cells(results, scale)
     if not found:
-        return Section(title, [], "Not computed yet.")
+        return Section(title, [], NOT_YET)
     worst = min(found, key=lambda cell: cell.scores[DEFAULT].mean)
     best = max(found, key=lambda cell: cell.scores[DEFAULT].mean)
     most = max(worst.scores)

@@ -13,6 +13,7 @@ from validation.page.content import Part
 from validation.problems import REFERENCE
 from validation.reports import Results
 from validation.reports.honesty.counts import Counted, Group, every_group_check, groups_table
+from validation.reports.parts import NOT_YET
 from validation.running import Task
 
 _SETTINGS = {
@@ -87,7 +88,7 @@ def section(results: Results) -> Section:
     }
     counts = {group: counted for group, counted in counts.items() if counted.claims}
     if not counts:
-        return Section(title, [], "Not computed yet.")
+        return Section(title, [], NOT_YET)
     total = _count([case for cases in by_method.values() for case in cases])
     method, worst = max(
         ((method, case) for method, cases in by_method.items() for case in cases),
