@@ -153,7 +153,7 @@ REPORT = {
                 "r-part": {"title": "Part", "answer": "It is 3."},
                 "r-open": {"title": "Open", "answer": "Not computed yet."},
             },
-            "not_run": [{"what": "The rest", "why": "1 of 2 tasks."}],
+            "not_run": [{"what": "1 of 2 tasks.", "why": "Not stored."}],
             "tables": {
                 "a.csv": {"title": "A", "header": ["x"], "rows": [[2]], "cite": "speed"},
                 "b.csv": {"title": "B", "header": ["x"], "rows": [[2]]},
@@ -193,7 +193,7 @@ def test_a_report_replaces_what_pages_cite(tmp_path):
     with pytest.raises(ValueError, match="answer-r-open"):
         cited.fill(pages["p.md"], found)
     assert "It is 3. <small>" in cited.fill(page_with("answer-r-part"), found)
-    assert cited._incomplete(file) == ["incomplete: r: 1 of 2 tasks."]
+    assert cited._incomplete(file) == ["r is incomplete, without 1 of 2 tasks."]
     file.write_text(cited.dump(list(found.values())))
     assert cited.entries(file) == [through_json(each) for each in found.values()]
 
