@@ -117,7 +117,7 @@ def test_a_changed_cell_is_noticed():
     assert "| 3 | \N{MINUS SIGN}2.5 |" in page
     assert r"| d | \|error\| |" in page
     assert "| four |  |" in page
-    assert "| 2.1e-16 | 12,346 |" in page
+    assert "| 2.1e\N{MINUS SIGN}16 | 12,346 |" in page
     assert "`run`, commit abc, 2026-01-01" in page
     changed = entry(header=["d", "|error|"], rows=[[3, -2.6], ["four", None]])
     assert cited.fill(page, {"speed": stored}) == page

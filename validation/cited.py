@@ -232,7 +232,8 @@ def _number(value: float) -> str:
     if 1e3 <= value < 1e7:
         return f"{value:,.0f}"
     digits, exponent = f"{value:.1e}".split("e")
-    return f"{digits.removesuffix('.0')}e{int(exponent)}"
+    # A line may break after a hyphen, not after a minus sign.
+    return f"{digits.removesuffix('.0')}e{int(exponent)}".replace("-", "\N{MINUS SIGN}")
 
 
 def _numbers(text: str) -> list[str]:

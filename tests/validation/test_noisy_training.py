@@ -6,7 +6,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from exact_torch import ExactLoss, exact_loss
-from validation.reports.criticism import stacked, trainings
+from validation.reports.criticism import late_runs, stacked, trainings
 from validation.reports.criticism.noise import NoisyLoss
 from validation.reports.criticism.stacked import Setting, Stack
 from validation.reports.when.problems import problem
@@ -119,10 +119,18 @@ def test_stacked_training_that_is_broken_is_noticed(name, monkeypatch, one_threa
 
 
 def test_late_gradients_agree_with_finite_softmax(one_thread):
-    (first, *_, last) = trainings.late_of("digits", "linear", 30, 1)
+    (first, *_, last) = late_runs.late_of("digits", "linear", 30, 1)
     assert (first["step"], last["step"]) == (0, 30)
     # of -log p the gradient is that of 1 - p over p: with p near 1 / C they point the same way
     assert np.min(first["cosine"]) > 0.7
     assert np.max(first["ratio"]) < 0.3
     assert np.all(np.array(last["minus_log"]) > np.array(last["error"]))
     assert np.mean(last["accuracy"]) > 0.85
+    assert np.min(last["score_cosine"]) > 0.5
+
+
+def test_examples_stay_behind_where_the_gradient_vanishes(one_thread):
+    stuck = late_runs.stuck_of("digits", "linear", 150, 1)
+    exact, entropy = (np.mean(stuck[name]) for name in ("EXACT", "cross-entropy"))
+    assert exact > 0.1
+    assert entropy < 0.05

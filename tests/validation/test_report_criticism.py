@@ -171,15 +171,25 @@ def test_a_set_counts_once_however_many_models_it_has():
     assert every == pytest.approx(equal.differences(runs, equal.EXACT_LESS_CE, "plain", 100))
 
 
-def test_why_follows_the_rates_and_the_tuning():
-    slow = trained({}, rates=(-4.0, -1.0, 0.5))
-    told = equal.why(slow, Interval(0.3, 0.2, 0.4), Interval(0.1, -0.2, 0.4))
-    assert told.startswith("Equal settings favour cross-entropy because")
-    assert f"{MINUS}4.00 points at lr = 0.05, +0.50 at lr = 1" in told
+def test_why_follows_the_results():
+    runs = trained({equal.EXACT: -4.0})
+    stuck = late.Stuck(Interval(15.0, 10.0, 20.0), Interval(1.0, 0.0, 2.0))
+    told = equal.why(runs, stuck, Interval(0.1, -0.2, 0.4))
+    assert "15.0 % of the training examples stay below P = 0.05 (1.0 % with cross-entropy)" in told
+    assert "it is +0.10" in told
     assert "no difference is shown" in told
-    other = equal.why(trained({}, rates=(0.0, -1.0, -2.0)), None, Interval(-2.0, -3.0, -1.0))
-    assert "larger steps do not make up for it" in other
-    assert "a difference is left" in other
+    other = equal.why(runs, stuck._replace(exact=Interval(0.5, 0.4, 0.6)), Interval(-2, -3, -1))
+    assert "stay below" not in other
+    assert "cross-entropy is ahead" in other
+    assert equal.why([run for run in runs if run.recipe == "plain"], None, None) == ""
+
+
+def test_shares_that_are_stuck_are_means_over_sets():
+    results = [("a", {"EXACT": [[0.1]], "cross-entropy": [[0.0]]})] * 3
+    results.append(("b", {"EXACT": [[0.3]], "cross-entropy": [[0.1]]}))
+    stuck = late.stuck_of(results)
+    assert (stuck.exact.mean, stuck.entropy.mean) == pytest.approx((20.0, 5.0))
+    assert late.stuck_of([]) is None
 
 
 @pytest.mark.parametrize(
@@ -269,12 +279,13 @@ def test_what_is_said_of_late_training_follows_the_results(cosine, verdict):
             f"set{k}",
             "linear",
             step,
-            0.9 + 0.02 * k,
-            0.2,
-            0.15,
-            cosine + 0.01 * (-1) ** k,
-            0.8,
-            0.3,
+            accuracy=0.9 + 0.02 * k,
+            near_one=0.7,
+            minus_log=0.2,
+            error=0.15,
+            score_cosine=0.9,
+            cosine=cosine + 0.01 * (-1) ** k,
+            ratio=0.8,
         )
         for k in range(6)
         for step in (0, 100)
@@ -282,7 +293,9 @@ def test_what_is_said_of_late_training_follows_the_results(cosine, verdict):
     section = late.section(moments)
     (finding,) = findings(section)
     assert finding.verdict == verdict
-    assert f"{cosine:.2f}" in section.answer
+    assert "70 % of the training examples" in section.answer
+    said = {"holds": "are alike", "does not hold": "are not alike"}.get(verdict, "may be alike")
+    assert said in section.answer
 
 
 def test_losses_are_frozen():

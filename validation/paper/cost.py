@@ -11,6 +11,7 @@ from typing import Any
 from validation.page import Check, NotRun, Section, Table, Text
 from validation.reports import Results
 from validation.reports.exact import cost, cost_page
+from validation.reports.parts import NOT_YET
 from validation.running import Task
 
 TITLE = "EXACT v1, figure 5: cost"
@@ -43,7 +44,7 @@ def section(results: Results, scale: str) -> Section:
     if min(len(by_classes), len(by_samples)) < 2:
         again = "python -m validation paper --full"
         parts += [NotRun("Time", "It is measured on a quiet machine.", again), gpu]
-        return Section(TITLE, parts, "Not measured yet.")
+        return Section(TITLE, parts, NOT_YET)
     in_classes = cost_page.exponent(by_classes, "published", "seconds")
     in_samples = cost_page.exponent(by_samples, "published", "seconds")
     exact = cost_page.exponent(by_classes, "exact_loss", "seconds")

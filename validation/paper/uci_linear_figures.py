@@ -48,8 +48,9 @@ def picture(ours: Accuracies) -> Picture:
     ax.axvline(0.0, color="black", linewidth=0.8)
     ax.errorbar(means, places, xerr=halves, fmt="o", capsize=3, color="C0", label="ours, 95 %")
     ax.plot(theirs, places, "x", color="C1", label="published")
-    ax.set_yticks(places, names)
-    ax.legend(fontsize=8)
+    ax.set_yticks(places, [name.replace("-wisc-", "-\nwisc-") for name in names], fontsize=9)
+    ax.set_ylim(-0.6, len(names) - 0.4)
+    ax.legend(fontsize=9, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     rows = [
         [name, each.mean, each.low, each.high, before]
         for name, each, before in zip(names, leads, theirs, strict=True)

@@ -23,6 +23,9 @@ FILES: tuple[str, ...] = (
     "single_logit_speed",
     "uci_linear",
     "uci_mixing",
+    "mixing_tables",
+    "mixing_gradients",
+    "mixing_escaping",
 )
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from validation.page import Finding, Picture, Section, Table, Text
 from validation.page.content import Verdict
 from validation.page.figures import axes
-from validation.reports.criticism.paired import Interval, by_set, interval, paired, signed
+from validation.reports.criticism.late import Stuck
+from validation.reports.criticism.paired import Interval, by_set, interval, paired
 from validation.reports.criticism.trainings import ARMS, RATES, RECIPES
 
 CE, EXACT = "Gumbel, -log P", "normal, 1 - P"
@@ -258,41 +259,43 @@ def _rate_picture(runs: Sequence[Equal], steps: int) -> Picture:
     )
 
 
-def why(runs: Sequence[Equal], start: Interval | None, tuned: Interval | None) -> str:
-    """Return two sentences on equal settings and equal tuning, from the results.
+def why(runs: Sequence[Equal], stuck: Stuck | None, tuned: Interval | None) -> str:
+    """Return sentences that reconcile equal settings with equal tuning, from the results.
 
-    ``start`` is the length of EXACT's gradient over that of cross-entropy at the first step,
-    ``tuned`` EXACT less cross-entropy with equal tuning.
+    ``stuck`` has the shares of training examples with P near 0 after plain runs, ``tuned`` EXACT
+    less cross-entropy with equal tuning.
     """
-    recipe = "plain"
-    if recipe not in (lengths := dict(kinds(runs))):
+    last = dict(kinds(runs))  # the longest runs
+    if set(last) != set(RECIPES):
         return ""
-    steps = lengths[recipe]  # the longest
-    low, high = (
-        float(np.mean(list(differences(runs, EXACT_LESS_CE, recipe, steps, place).values())))
-        for place in (0, len(RATES) - 1)
+    plain, scheduled = (
+        interval(list(differences(runs, EXACT_LESS_CE, recipe, last[recipe]).values()))
+        for recipe in ("plain", "scheduled")
     )
-    best = interval(list(_at_best_rate(runs, recipe, steps).values()))
-    gradient = (
-        ""
-        if start is None
-        else f" (at the first step its gradient has {start.mean:.2f} times the length of "
-        "cross-entropy's)"
-    )
+    best = interval(list(_at_best_rate(runs, "plain", last["plain"]).values()))
     first = (
-        "Equal settings favour cross-entropy because the gradient of 1 - P vanishes where P is "
-        f"near 0{gradient}: with the plain recipe and {steps} steps the difference is "
-        f"{signed(low)} points at lr = {RATES[0]:g}, {signed(high)} at lr = {RATES[-1]:g}, and "
-        f"{best} with the best rate for each loss."
-        if low < high
-        else f"With the plain recipe and {steps} steps the difference is {signed(low)} points at "
-        f"lr = {RATES[0]:g}, {signed(high)} at lr = {RATES[-1]:g}, and {best} with the best rate "
-        "for each loss: larger steps do not make up for it."
+        f"With no other change EXACT's 1 - P less cross-entropy is {plain} points, {best} at the "
+        f"best learning rate of each"
+    )
+    if stuck is not None and stuck.exact.mean > stuck.entropy.mean:
+        first += (
+            ": its gradient vanishes where P is near 0, and "
+            f"{stuck.exact.mean:.1f} % of the training examples stay below P = 0.05 "
+            f"({stuck.entropy.mean:.1f} % with cross-entropy)"
+        )
+    changed = "is" if scheduled.mean > plain.mean else "is still"
+    second = (
+        " With normalised scores and gradients and a sigma that falls from a large value, which "
+        f"keeps P away from 0 at first, it {changed} {scheduled}"
     )
     if tuned is None:
-        return first
-    left = "no difference is shown" if tuned.low <= 0 <= tuned.high else "a difference is left"
+        return f"{first}.{second}."
+    left = (
+        "no difference is shown"
+        if tuned.low <= 0 <= tuned.high
+        else f"cross-entropy is {'ahead' if tuned.mean < 0 else 'behind'}"
+    )
     return (
-        f"{first} With learning rate, weight decay and treatment of gradients tuned alike for both "
-        f"it is {tuned} points: {left}."
+        f"{first}.{second}; with learning rate, weight decay and treatment of gradients tuned "
+        + (f"alike for both as well, it is {tuned}: {left}.")
     )

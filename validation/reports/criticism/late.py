@@ -23,23 +23,26 @@ class Moment(NamedTuple):
     ----------
     accuracy : float
         On the training part, as all others.
+    near_one : float
+        Share of examples with p >= 0.9.
     minus_log, error : float
         Means of -log p and of 1 - p.
-    cosine, ratio : float
-        Of the gradients of the two: cosine of their angle, length of the latter over the former.
-    exact_ratio : float
-        Length of the gradient of 1 - P under normal noise over that of -log p.
+    score_cosine, cosine : float
+        Cosine of the angle of the gradients of the two, in all scores and in the weights.
+    ratio : float
+        Length of the latter gradient in the weights over that of the former.
     """
 
     data: str
     model: str
     step: int
     accuracy: float
+    near_one: float
     minus_log: float
     error: float
+    score_cosine: float
     cosine: float
     ratio: float
-    exact_ratio: float
 
 
 def moments_of(data: str, model: str, result: Any) -> list[Moment]:
@@ -51,24 +54,40 @@ def moments_of(data: str, model: str, result: Any) -> list[Moment]:
     ]
 
 
-def at_start(moments: Sequence[Moment]) -> Interval | None:
-    """Return the length of EXACT's gradient over cross-entropy's at the first step."""
-    values = by_set([(each.data, each.exact_ratio) for each in moments if each.step == 0])
-    return interval(list(values.values())) if values else None
+class Stuck(NamedTuple):
+    """Shares of training examples whose P is below 0.05 after equal runs with both losses."""
+
+    exact: Interval
+    entropy: Interval
+
+
+def stuck_of(results: Sequence[tuple[str, Any]]) -> Stuck | None:
+    """Return means over data sets, in percent, of results by data set; None if there are none."""
+    if not results:
+        return None
+    return Stuck(
+        *(
+            interval(
+                list(
+                    by_set([(data, 100 * float(np.mean(own[n]))) for data, own in results]).values()
+                )
+            )
+            for n in ("EXACT", "cross-entropy")
+        )
+    )
 
 
 def section(moments: Sequence[Moment]) -> Section:
     """On all watched steps of all runs."""
-    if not moments:
-        return Section("Is cross-entropy close to 1 - p late in training?")
     last = max(each.step for each in moments)
     ends = [each for each in moments if each.step == last]
     rows = [
         [
             step,
             _mean(moments, step, "accuracy", 100.0),
-            _mean(moments, step, "minus_log"),
-            _mean(moments, step, "error"),
+            _mean(moments, step, "near_one", 100.0),
+            _mean(moments, step, "minus_log") / _mean(moments, step, "error"),
+            _shown(moments, step, "score_cosine"),
             _shown(moments, step, "cosine"),
             _shown(moments, step, "ratio"),
         ]
@@ -83,7 +102,8 @@ def section(moments: Sequence[Moment]) -> Section:
                 "smooth accuracy as well. Here networks are trained with cross-entropy, with the "
                 "plain recipe above, and at some steps the two losses and their gradients are "
                 "computed on the whole training part. Two gradients are called alike if the cosine "
-                f"of their angle is at least {ALIKE:g}, which was chosen before the runs."
+                f"of their angle in the weights is at least {ALIKE:g}, which was chosen before the "
+                "runs."
             ),
             finding(ends),
             Table(
@@ -91,14 +111,18 @@ def section(moments: Sequence[Moment]) -> Section:
                 [
                     "step",
                     "training accuracy, %",
-                    "mean of -log p",
-                    "mean of 1 - p",
-                    "cosine of gradients (95 %)",
+                    "p at least 0.9, %",
+                    "-log p over 1 - p",
+                    "cosine in scores (95 %)",
+                    "cosine in weights (95 %)",
                     "ratio of lengths (95 %)",
                 ],
                 rows,
-                "Means over data sets; splits, learning rates and models are averaged first. The "
-                "ratio is the length of the gradient of 1 - p over that of -log p.",
+                "Means over data sets; splits, learning rates and models are averaged first. "
+                "-log p over 1 - p: their means over examples. Cosines are of the gradients of the "
+                "two in the scores of all examples, and in the weights; the ratio is the length of "
+                "the gradient of 1 - p in the weights over that of -log p.",
+                cite="criticism-late",
             ),
             _step_picture(moments),
             _accuracy_picture(ends),
@@ -107,19 +131,21 @@ def section(moments: Sequence[Moment]) -> Section:
                 [
                     "data set, model",
                     "training accuracy, %",
+                    "p at least 0.9, %",
                     "mean of -log p",
                     "mean of 1 - p",
-                    "cosine of gradients",
-                    "ratio of lengths",
+                    "cosine in scores",
+                    "cosine in weights",
                 ],
                 [
                     [
                         f"{each.data.removeprefix('uci/')}, {each.model}",
                         100 * each.accuracy,
+                        100 * each.near_one,
                         each.minus_log,
                         each.error,
+                        each.score_cosine,
                         each.cosine,
-                        each.ratio,
                     ]
                     for each in ends
                 ],
@@ -148,13 +174,13 @@ def _spelled(each: Interval) -> str:
     return f"{each.mean:.2f} ({each.low:.2f} to {each.high:.2f})"
 
 
-def _cosine(ends: Sequence[Moment]) -> Interval:
-    return interval(list(by_set([(each.data, each.cosine) for each in ends]).values()))
+def _cosine(ends: Sequence[Moment], name: str = "cosine") -> Interval:
+    return interval(list(by_set([(each.data, getattr(each, name)) for each in ends]).values()))
 
 
 def finding(ends: Sequence[Moment]) -> Finding:
     """Return whether the gradients are alike at the end of training."""
-    cosine = _cosine(ends)
+    cosine, scores = _cosine(ends), _cosine(ends, "score_cosine")
     verdict: Verdict = "not decided"
     if cosine.low >= ALIKE:
         verdict = "holds"
@@ -166,29 +192,32 @@ def finding(ends: Sequence[Moment]) -> Finding:
     return Finding(
         "Late in training cross-entropy is basically equivalent to 1 - p.",
         "log p is close to p - 1 as most p approach 1 (kexue.fm 9098, an argument without figures)",
-        f"cosine of the gradients {_spelled(cosine)}, mean of -log p over mean of 1 - p "
-        f"{_spelled(gap)}, over {len({each.data for each in ends})} data sets",
+        f"cosine of the gradients {_spelled(cosine)} in the weights, {_spelled(scores)} in the "
+        f"scores; mean of -log p over mean of 1 - p {_spelled(gap)}; over "
+        f"{len({each.data for each in ends})} data sets",
         verdict,
     )
 
 
 def _answer(ends: Sequence[Moment], last: int) -> str:
     groups = {
-        "that are separated (training accuracy of 99 % or more)": [
+        "where training accuracy is 99 % or more": [
             each for each in ends if each.accuracy >= SEPARATED
         ],
-        "that are not": [each for each in ends if each.accuracy < SEPARATED],
+        "on the others": [each for each in ends if each.accuracy < SEPARATED],
     }
     parts = [
-        f"{_spelled(interval([each.cosine for each in group]))} on the {len(group)} {name}"
+        f"{_spelled(_cosine(group))} {name} ({len({each.data for each in group})} data sets)"
         for name, group in groups.items()
         if group
     ]
     cosine = _cosine(ends)
     alike = "are" if cosine.low >= ALIKE else "are not" if cosine.high < ALIKE else "may be"
+    near = _mean(ends, last, "near_one", 100.0)
     return (
-        f"After {last} steps the gradients of cross-entropy and 1 - p {alike} alike: the cosine of "
-        f"their angle is {_spelled(cosine)} over data sets, {' and '.join(parts)}."
+        f"After {last} steps with cross-entropy {near:.0f} % of the training examples have p of at "
+        f"least 0.9, but the gradients of cross-entropy and 1 - p {alike} alike: the cosine of "
+        f"their angle in the weights is {' and '.join(parts)}."
     )
 
 

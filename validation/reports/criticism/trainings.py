@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from exact_torch import ExactLoss, losses
-from validation.reports.criticism.noise import NoisyLoss, expected_error, minus_log
+from validation.reports.criticism.noise import NoisyLoss
 from validation.reports.criticism.stacked import Loss, Setting, Stack, train_alone
 from validation.reports.when.problems import Part, Problem, Split, problem
 
@@ -140,60 +140,6 @@ def _error_of_examples(first: list[np.ndarray], second: list[np.ndarray]) -> flo
     """Return the standard error of the mean difference over splits with disjoint test parts."""
     squares = [(one - other).var() / len(one) for one, other in zip(first, second, strict=True)]
     return float(np.sqrt(np.sum(squares)) / len(squares))
-
-
-WATCHED = (0, 1, 3, 10, 30, 100, 300, 1000, 3000)
-
-
-def late_of(data: str, model: str, steps: int, splits: int) -> list[dict[str, Any]]:
-    """Return, at some steps of training with cross-entropy, what -log p and 1 - p have in common.
-
-    Values and gradients are of the whole training part; lists are (rates, splits). ``cosine`` and
-    ``ratio`` compare the gradient of 1 - p with that of -log p, and ``exact_ratio`` the length of
-    the gradient of 1 - P under normal noise of sigma = 1.
-    """
-    torch.set_num_threads(1)
-    posed = problem(data, "clean", splits)
-    settings = [Setting(rate, DECAY, "none") for rate in RATES]
-    loss = NoisyLoss("Gumbel", "-log P", (UNIT, UNIT), False)
-    stack = Stack(posed, model, [settings] * splits, loss, steps)
-    watched = []
-    while True:
-        if stack.step in WATCHED or stack.step == steps:
-            watched.append({"step": stack.step, **_compare_gradients(stack)})
-        if stack.step == steps:
-            return watched
-        stack.advance()
-
-
-def _compare_gradients(stack: Stack) -> dict[str, Any]:
-    rows = []
-    for number in range(stack.shape[0]):
-        scores = stack.of_split(number, stack.splits[number].train.inputs)
-        labels = stack.splits[number].train.labels.expand(scores.shape[:2])
-        logs = minus_log(scores, labels, "Gumbel", UNIT).mean(1)
-        errors = expected_error(scores, labels, "Gumbel", UNIT).mean(1)
-        exact = expected_error(scores, labels, "normal", 1.0).mean(1)
-        one, other, third = (
-            _flat_gradients(value.sum(), stack, number) for value in (logs, errors, exact)
-        )
-        rows.append(
-            {
-                "minus_log": logs.tolist(),
-                "error": errors.tolist(),
-                "accuracy": _shares(scores.argmax(2) == labels),
-                "cosine": torch.cosine_similarity(one, other).tolist(),
-                "ratio": (other.norm(dim=1) / one.norm(dim=1)).tolist(),
-                "exact_ratio": (third.norm(dim=1) / one.norm(dim=1)).tolist(),
-            }
-        )
-    return {name: np.array([row[name] for row in rows]).T.tolist() for name in rows[0]}
-
-
-def _flat_gradients(value: Tensor, stack: Stack, number: int) -> Tensor:
-    """Return the gradients of all settings of a split, (T, weights)."""
-    gradients = torch.autograd.grad(value, list(stack.weights.values()), retain_graph=True)
-    return torch.cat([each[number].flatten(1) for each in gradients], 1)
 
 
 def distances_of(steps: int) -> dict[str, float]:

@@ -12,6 +12,7 @@ from validation.page import Check, Picture, Section, Table, Text
 from validation.page.figures import axes
 from validation.reports.exact.measurements import ENOUGH, SHOWN
 from validation.reports.exact.right import Cells
+from validation.reports.parts import NOT_YET
 
 DEFAULT = 16  # N in the authors' code
 
@@ -107,7 +108,7 @@ def values(cells: Cells) -> Section:
     title = "Noise of the published estimate: the loss"
     rows = value_rows(cells)
     if not rows:
-        return Section(title, [], "Not computed yet.")
+        return Section(title, [], NOT_YET)
     default = [row for row in rows if row.n == DEFAULT]
     worst = max(default, key=lambda row: row.relative_std)
     significant = sum(row.is_biased and row.bias > 0 for row in default)
@@ -209,7 +210,7 @@ def gradients(cells: Cells) -> Section:
     title = "Noise of the published estimate: the gradient of one example"
     rows = gradient_rows(cells)
     if not rows:
-        return Section(title, [], "Not computed yet.")
+        return Section(title, [], NOT_YET)
     default = [row for row in rows if row.n == DEFAULT]
     single = [row for row in rows if row.n == 1]
     worst = max(default, key=lambda row: row.log_error)

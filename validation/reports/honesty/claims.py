@@ -9,6 +9,7 @@ from validation.page import Table
 from validation.page.content import Part
 from validation.reports import Results
 from validation.reports.honesty.counts import MEDIAN, Counted, Group, count, every_group_check
+from validation.reports.parts import NOT_YET
 from validation.reports.runs import Judgement, Known, Run, judge
 
 
@@ -38,7 +39,11 @@ def rows_of(results: Results, prefix: str) -> list[Any]:
 
 
 def count_by_group(
-    subject: str, kind: str, cases: Sequence[C], groups: Mapping[str, Callable[[C], bool]]
+    subject: str,
+    kind: str,
+    cases: Sequence[C],
+    groups: Mapping[str, Callable[[C], bool]],
+    cite: str = "",
 ) -> list[Part]:
     """Return a table of claims and how many are outside, by group, and the checks of them.
 
@@ -51,6 +56,8 @@ def count_by_group(
     cases : sequence of claims
     groups : mapping
         Whether a claim belongs to the group, by the group's name.
+    cite : str
+        The name under which docs cite the table.
     """
     rows: list[list[Any]] = []
     counts: dict[Group, Counted] = {}
@@ -66,6 +73,7 @@ def count_by_group(
             ["group", "claims", "tolerance not met", "outside", "outside, %", "95 % interval, %",
              MEDIAN],
             rows,
+            cite=cite,
         ),
         every_group_check(f"{subject}, {kind}", counts),
     ]  # fmt: skip
@@ -75,5 +83,5 @@ def answer(subject: str, cases: Sequence[Claim]) -> str:
     """Return the sentence that opens a section."""
     counted = count(case.judged for case in cases)
     if not counted.claims:
-        return "Not computed yet."
+        return NOT_YET
     return f"{subject}: {counted} outside, where 1 % is promised."
