@@ -24,7 +24,7 @@ PUBLISHED = {
     "in all": "an overhead of about 10 %, by classes and network",
 }
 IN_CLASSES, IN_SAMPLES = 2.0, 1.0  # published exponents
-_NEAR = 0.4  # of a published exponent: C^2 has terms in C, and caches end at some size
+_NEAR = 0.25  # of a published exponent: C^2 has terms in C, and caches end at some size
 
 
 def tasks(scale: str) -> list[Task]:
