@@ -141,8 +141,8 @@ def _protocol(plan: image_runs.Plan, cells: Sequence[Cell]) -> str:
         "their 95 % intervals are over seeds (Student's t); they say nothing of other images or "
         "networks. Accuracies are below the published ones, and the ranks of short runs need not "
         "be those of long ones. This is the second design: in a first one, meant to have a falling "
-        "rate, the rate was constant by mistake, which left much noise; it was replaced after 23 of "
-        "its 48 cells had been computed and test results had been seen. In it "
+        "rate, the rate was constant by mistake, which left much noise; it was replaced when 24 of "
+        "48 cells were computed, after test results had been seen. In it "
         f"{image_runs.FIRST_DESIGN}."
     )
 
