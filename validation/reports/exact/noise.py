@@ -139,14 +139,15 @@ def values(cells: Cells) -> Section:
             ),
             Table(
                 "Estimates of the loss by N draws",
-                ["classes C", "P", "draws N", "relative std of P", "bias of -log P",
-                 "its standard error", "std of -log P", "biased"],
+                ["classes C", "P", "draws N", "relative std of P",
+                 "bias of -log P ± standard error", "std of -log P"],
                 [
-                    [*row[:7], "yes" if row.is_biased else "no"]
+                    [row.classes, row.prob, row.n, row.relative_std,
+                     _bias(row.bias, row.bias_error, row.is_biased), row.std]
                     for row in rows
                     if row.n in SHOWN
                 ],
-                "The bias is called so where it is more than three standard errors from 0.",
+                "A star: the bias is more than three standard errors from 0.",
             ),
             *[_spread([row for row in rows if row.classes == c], c) for c in classes],
             _bars(rows, classes[len(classes) // 2]),
@@ -239,9 +240,15 @@ def gradients(cells: Cells) -> Section:
             Table(
                 "Gradients by N draws",
                 ["classes C", "P", "draws N", "cosine", "cosine, competitors", "error, P",
-                 "error, -log P", "bias, -log P", "its standard error", "biased"],
-                [[*row[:9], {True: "yes", False: "no", None: None}[row.is_biased]] for row in rows],
-                "The bias is that of the length along the exact gradient. Where fewer than "
+                 "error, -log P", "bias, -log P ± standard error"],
+                [
+                    [row.classes, row.prob, row.n, row.cosine, row.cosine_others, row.prob_error,
+                     row.log_error,
+                     _bias(row.bias, row.bias_error, row.is_biased) if row.enough else None]
+                    for row in rows
+                ],
+                "The bias is that of the length along the exact gradient; a star: it is more than "
+                "three standard errors from 0. Where fewer than "
                 f"{ENOUGH} draws were made, nothing is said of it: they are skewed.",
             ),
             *_pictures(default),
@@ -254,6 +261,10 @@ def gradients(cells: Cells) -> Section:
         ],
         answer,
     )  # fmt: skip
+
+
+def _bias(bias: float, error: float, is_biased: bool | None) -> str:
+    return f"{bias:.2g} ± {error:.1g}{' *' if is_biased else ''}"
 
 
 def _biased(rows: list[GradientNoise]) -> str:
