@@ -35,6 +35,7 @@ ROOT = Path(__file__).parents[1]
 FILE = Path(__file__).parent / "results" / "cited.json"
 PAGES = ROOT / "docs"
 
+NOT_MEASURED = "*Not measured yet.*"
 _NO_ANSWER = ("Not computed", "Not measured")  # what sections say that have no results yet
 _BLOCK = re.compile(r"<!-- cited: (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
 _NUMBER = re.compile(r"\d[\d,\u202f]*(?:\.\d+)?(?:e[-+]?\d+)?")
@@ -96,13 +97,15 @@ def render(entry: Entry) -> str:
 
 
 def fill(page: str, stored: Mapping[str, Entry]) -> str:
-    """Return the text of a page with all its blocks written from the entries."""
+    """Return the text of a page with all its blocks written from the entries.
+
+    A block whose entry is missing says that it was not measured yet.
+    """
 
     def block(found: re.Match[str]) -> str:
         name = found[1]
-        if name not in stored or not (stored[name].rows or stored[name].text):
-            raise ValueError(f"the page cites {name!r}, which is not in {FILE.name}")
-        return f"<!-- cited: {name} -->\n{render(stored[name])}<!-- end -->"
+        text = render(stored[name]) if name in stored else f"{NOT_MEASURED}\n"
+        return f"<!-- cited: {name} -->\n{text}<!-- end -->"
 
     return _BLOCK.sub(block, page)
 
@@ -220,6 +223,9 @@ def write_pages(stored: Sequence[Entry], folder: Path = PAGES) -> None:
     by_name = {each.name: each for each in stored}
     for page in sorted(folder.glob("*.md")):
         text = page.read_text(encoding="utf-8")
+        for name in blocks(text):
+            if name not in by_name:
+                print(f"{page.name}: {name} is not measured yet")
         if (filled := fill(text, by_name)) != text:
             page.write_text(filled, encoding="utf-8")
             print(page.relative_to(folder.parent))
