@@ -91,7 +91,7 @@ def render(entry: Entry) -> str:
     """Return an entry as the Markdown that stands between the comments of its page."""
     source = f"<small>`{entry.command}`, commit {entry.commit}, {entry.date}</small>"
     if entry.text:
-        return f"{entry.text} {source}\n"
+        return f"{_minus_signs(entry.text)} {source}\n"
     lines = [_line(entry.header), "|" + "---|" * len(entry.header), *map(_line, entry.rows)]
     return "\n".join([*lines, "", source, ""])
 
@@ -243,7 +243,12 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         text = _number(abs(value))
         return f"\N{MINUS SIGN}{text}" if value < 0 else text
-    return re.sub(r"(?<!\\)\|", r"\|", str(value))
+    return _minus_signs(re.sub(r"(?<!\\)\|", r"\|", str(value)))
+
+
+def _minus_signs(text: str) -> str:
+    """Return a text with minus signs before its negative numbers; those of ranges stay hyphens."""
+    return re.sub(r"(?<![\w.)\]-])-(?=\.?\d)", "\N{MINUS SIGN}", text)
 
 
 def _number(value: float) -> str:
