@@ -152,7 +152,8 @@ def _section(name: str, scale: str, came: Iterable[tuple[Task, Outcome | None]])
     left = sum(each is None for _, each in found)
     if left:
         command = f"python -m validation {name}" + ("" if scale == "quick" else f" --{scale}")
-        first.append(NotRun("The rest", f"{left} of {len(found)} tasks are not done yet.", command))
+        why = "Their results are not stored yet."
+        first.append(NotRun(f"{left} of {len(found)} tasks.", why, command))
     answer = ""
     parts: Sequence[Part]
     try:

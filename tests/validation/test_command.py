@@ -112,7 +112,7 @@ def test_only_some_tasks(made, run, tmp_path):
     assert run("--only", "4") == 0
     told = json.loads((tmp_path / "index.json").read_text())["reports"]["one"]
     assert told["tables"]["halves.csv"]["rows"] == [["4", 2.0]]
-    assert told["not_run"][0]["why"] == "1 of 2 tasks are not done yet."
+    assert told["not_run"][0]["what"] == "1 of 2 tasks."
 
 
 def test_every_report_has_typical_times_of_every_scale():
@@ -163,7 +163,7 @@ def test_the_page_of_what_is_there(made, run, tmp_path):
     assert run("--page") == 0
     told = json.loads((tmp_path / "index.json").read_text())["reports"]["one"]
     assert told["tables"]["halves.csv"]["rows"] == [["4", 2.0]]
-    assert told["not_run"][0]["why"] == "1 of 2 tasks are not done yet."
+    assert told["not_run"][0]["what"] == "1 of 2 tasks."
     assert told["not_run"][0]["command"] == "python -m validation one --small"
 
 

@@ -64,6 +64,7 @@ def test_texts_have_the_same_signs():
         tidy("20 % or 1 ± 2") == "20\N{NO-BREAK SPACE}% or 1\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}2"
     )
     assert tidy("C - 1 and 0.0e+00") == f"C {MINUS} 1 and 0"
+    assert tidy("N^-0.5 C^2.10.") == f"N<sup>{MINUS}0.5</sup> C<sup>2.10</sup>."
     assert tidy("N = 16") == "N\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}16"
     assert tidy("1 - P, -log P") == f"1 {MINUS} P, {MINUS}log P"
     for kept in ("0-0.5", "2030-01-02", "one-hot", "within ±0.5", "float-64", "a1e-3"):
@@ -72,6 +73,7 @@ def test_texts_have_the_same_signs():
 
 def test_code_and_links_are_kept():
     assert inline("`-3 < 1e-9`") == "<code>-3 &lt; 1e-9</code>"
+    assert inline("**-1**, 2**3") == f"<b>{MINUS}1</b>, 2**3"
     assert inline("[a -1](x-1&y)") == f'<a href="x-1&amp;y">a {MINUS}1</a>'
     assert slug("Table 4: Δ & more!") == "table-4-more"
 
@@ -84,3 +86,14 @@ def test_words_are_left_and_numbers_right():
         "<td class=text>a</td><td>3.1\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.2</td><td>1</td>"
         in text
     )
+
+
+def test_long_words_wrap_and_marked_numbers_are_numbers():
+    rows = [["a name that is long", "**+3.0**"], ["b", "+1.0"]]
+    text = write_table(Table("T", ["name", "x"], rows))
+    assert '<td class="text long">b</td><td>+1.0</td>' in text
+    assert "<td><b>+3.0</b></td>" in text
+
+
+def test_a_table_without_rows_says_so():
+    assert "No rows." in write_table(Table("T", ["name"], []))

@@ -5,16 +5,21 @@ from functools import partial
 
 import numpy as np
 import pytest
+import torch
 from scipy import optimize, special, stats
 
-from exact_torch import exact_loss, recipes
+from exact_torch import GaussianScores, exact_loss, recipes
 from exact_torch.train import Config
 from validation import toy
-from validation.page import Check, NotRun, Picture, Table
+from validation.page import Check, Finding, NotRun, Picture, Table
 from validation.paper import (
     cost,
+    plain_draws,
     sample_size,
+    sample_size_runs,
+    sampled_prediction,
     sigma_in_training,
+    sigma_rates,
     toy_example,
     v2_gradient_norm,
     v2_margin,
@@ -28,6 +33,7 @@ FIGURES = (
     toy_example,
     sigma_in_training,
     sample_size,
+    sampled_prediction,
     cost,
     v2_sigma,
     v2_margin,
@@ -35,7 +41,7 @@ FIGURES = (
 )
 
 
-TRAINED = (toy_example, sigma_in_training)  # networks, for many seconds
+TRAINED = (toy_example, sigma_in_training, sample_size)  # networks, for many seconds
 
 
 def figure_id(figure):
@@ -114,16 +120,134 @@ def test_a_wrong_gradient_of_the_exact_integral_is_flagged(monkeypatch):
             return exact_loss(scores, labels, **options)
         return exact_loss(scores * (1 + 1e-9), labels, **options)
 
-    monkeypatch.setattr(sample_size, "exact_loss", broken)
+    monkeypatch.setattr(sample_size_runs, "exact_loss", broken)
     results = performed(sample_size, only=lambda task: task.name.startswith("errors"))
     claims = flagged(sample_size.section(results, "small"))
     assert claims == ["The exact integral and its gradient are right to 1e-12."]
 
 
-def test_guessing_is_flagged():
-    found = {"a": [0.101, 0.95], "b": [0.95, 0.96]}
-    assert not variants.learns(found, ["a", "b"], "digits").holds
-    assert variants.learns(found, ["b"], "digits").holds
+def scores_and_labels(rows=64, classes=10):
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(rows, classes, generator=generator, dtype=torch.float64)
+    sigma = torch.full((rows, 1), 1.3, dtype=torch.float64)
+    labels = torch.randint(classes, (rows,), generator=generator)
+    return scores.requires_grad_(), sigma.requires_grad_(), labels
+
+
+def test_plain_draws_estimate_the_loss_and_its_gradient():
+    scores, sigma, labels = scores_and_labels()
+    outputs = GaussianScores(scores, sigma)
+    torch.manual_seed(0)
+    estimate = plain_draws.PlainDraws(2_000)(outputs, labels)
+    exact = exact_loss(outputs, labels)
+    assert estimate.item() == pytest.approx(exact.item(), rel=1e-2)
+    for ours, theirs in zip(
+        torch.autograd.grad(estimate, [scores, sigma]),
+        torch.autograd.grad(exact, [scores, sigma]),
+        strict=True,
+    ):
+        assert (ours - theirs).norm() < 0.05 * theirs.norm()
+
+
+def test_plain_draws_are_drawn_anew():
+    scores, sigma, labels = scores_and_labels(4)
+    loss = plain_draws.PlainDraws(4)
+    first, second = (loss(GaussianScores(scores, sigma), labels).item() for _ in range(2))
+    assert first != second
+
+
+def curve_results(change, failed=0):
+    """Made-up accuracies by sample size: one sample differs from the exact integral."""
+    results = {}
+    for data in ("mnist", "cifar10"):
+        for optimizer in ("adam", "asam"):
+            for samples in (None, 1, 4, 16, 64):
+                values = [0.9, 0.91, 0.92, 0.93]
+                if samples == 1:
+                    values = [value + change for value in values]
+                    values[:failed] = [0.0] * failed
+                results[sample_size_runs.name(data, optimizer, samples)] = values
+    return results
+
+
+@pytest.mark.parametrize(
+    ("change", "failed", "verdict"),
+    [(0.001, 0, "holds"), (-0.03, 0, "does not hold"), (0.001, 2, "does not hold")],
+)
+def test_verdict_on_one_sample(change, failed, verdict):
+    section = sample_size.section(curve_results(change, failed), "full")
+    (finding,) = [part for part in section.walk() if isinstance(part, Finding)]
+    assert finding.verdict == verdict
+    assert len([part for part in section.walk() if isinstance(part, Picture)]) == 4
+    assert ("runs fail" in section.answer) == bool(failed)
+
+
+def test_a_wrong_expected_accuracy_is_flagged_by_sampling(monkeypatch):
+    import exact_torch
+
+    right = exact_torch.expected_accuracy
+    monkeypatch.setattr(
+        exact_torch,
+        "expected_accuracy",
+        lambda scores, labels, sigma, **options: right(scores, labels, 1.5 * sigma, **options),
+    )
+    claims = flagged(sampled_prediction.section(performed(sampled_prediction), "small"))
+    assert len(claims) == 1
+    assert "exact integral" in claims[0]
+
+
+def test_votes_of_certain_scores_are_those_of_the_mean():
+    rng = np.random.default_rng(0)
+    scores, sigma = rng.normal(size=(50, 4)), np.full((50, 1), 1e-9)
+    assert (sampled_prediction._vote(scores, sigma, 3, rng) == scores.argmax(axis=1)).all()
+    wide = sampled_prediction._vote(0 * scores, sigma, 1, rng)
+    assert len(set(wide.tolist())) == 4  # ties are broken at random
+
+
+def test_runs_at_chance_are_counted():
+    results = {
+        sigma_rates.name(data, arm, rate): {
+            "accuracy": [0.1, 0.9, 0.15, 0.8, 0.0] if arm == sigma_rates.PLAIN else [0.9] * 5,
+            "sigma": [2.0, None, 1e6, 1.0, 3.0],
+        }
+        for data, arm, rate in sigma_rates.configs("full")
+    }
+    section = sigma_in_training.section(results, "full")
+    (finding,) = [part for part in section.walk() if isinstance(part, Finding)]
+    assert finding.verdict == "does not hold"
+    assert finding.ours.startswith("9 of 15 runs stay at chance")
+    assert "cross-entropy 0 of 15" in section.answer
+
+
+def test_a_sigma_that_grows_is_a_finding():
+    metrics = [
+        [{"train": {"sigma": s, "accuracy": 0.9, "expected_accuracy": 0.9 - s / 10}} for s in run]
+        for run in ([1.0, 2.0], [1.0, 2.1], [1.1, 2.0])
+    ]
+    results = {f"digits, seed {seed}": {"metrics": each} for seed, each in enumerate(metrics)}
+    section = sigma_in_training.section(results, "quick")
+    (finding,) = [part for part in section.walk() if isinstance(part, Finding)]
+    assert finding.verdict == "does not hold"
+
+
+def small_sigma_results(small):
+    summary = [{"summary": {"test_accuracy": value}} for value in (0.9, 0.91, 0.92)]
+    results = {
+        f"digits, sigma {name}, seed {seed}": summary[seed]
+        for name in v2_sigma._SCHEDULES
+        for seed in range(3)
+    }
+    for seed in range(3):
+        accuracy = summary[seed]["summary"]["test_accuracy"] + small
+        results[f"digits, sigma 0.1, seed {seed}"] = {"summary": {"test_accuracy": accuracy}}
+    return results
+
+
+@pytest.mark.parametrize(("small", "verdict"), [(-0.3, "holds"), (0.05, "does not hold")])
+def test_verdict_on_a_small_sigma(small, verdict):
+    section = v2_sigma.section(small_sigma_results(small), "quick")
+    (finding,) = [part for part in section.walk() if isinstance(part, Finding)]
+    assert finding.verdict == verdict
 
 
 @pytest.mark.parametrize("name", ["cross-entropy", "EXACT, -log P", "EXACT, 1 - P"])

@@ -19,7 +19,6 @@ from validation.paper import (  # noqa: E402
     uci_linear,
     uci_linear_checks,
     uci_linear_runs,
-    uci_mixing,
 )
 from validation.paper.over_folds import over_folds, over_sets, wilcoxon  # noqa: E402
 from validation.paper.side_by_side import distance, train_all  # noqa: E402
@@ -48,7 +47,7 @@ def own_sets(monkeypatch, one_thread):
         )
 
     monkeypatch.setattr(data, "load", load)
-    remembering = (data_sets.there, uci_mixing._size)
+    remembering = (data_sets.there,)
     for each in remembering:
         each.cache_clear()
     yield
@@ -85,15 +84,6 @@ def test_the_linear_table_has_all_losses_and_nothing_to_flag():
 def test_the_linear_table_does_without_results():
     section = uci_linear.section({}, "full")
     assert all(isinstance(each, NotRun) for each in section.parts)
-
-
-def test_the_mixing_table_has_all_losses_and_nothing_to_flag():
-    section = _done(uci_mixing)
-    assert not [claim for claim in _flagged(section) if "EL alone" not in claim]  # clouds are easy
-    first = next(each for each in section.parts if isinstance(each, Table))
-    assert [row[0] for row in first.rows] == list(uci_mixing.LOSSES.values())
-    assert sum(row[-1] for row in first.rows) == pytest.approx(21)  # mean ranks of six
-    assert sum(isinstance(each, Picture) for each in section.walk()) == 6
 
 
 def test_exact_that_goes_uphill_is_flagged(monkeypatch):
@@ -191,14 +181,6 @@ def test_intervals_over_folds_and_sets():
     assert wilcoxon([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]) == pytest.approx(2 / 64)
 
 
-def test_an_expectation_loss_of_the_wrong_sign_is_flagged(monkeypatch):
-    right = side_by_side.losses.expectation
-    monkeypatch.setattr(
-        side_by_side.losses, "expectation", lambda *each, **options: -right(*each, **options)
-    )
-    assert any("largest class" in claim for claim in _flagged(_done(uci_mixing)))
-
-
 @pytest.mark.parametrize("loss", uci_linear.LOSSES)
 def test_networks_side_by_side_are_those_trained_alone(loss):
     recipe = recipes.get(f"exact-v2-tabular/wine-{loss}")
@@ -213,7 +195,7 @@ def test_networks_side_by_side_are_those_trained_alone(loss):
         assert distance(each, dataset, result.weights) < 1e-5
 
 
-@pytest.mark.parametrize("model", uci_mixing.MODELS)
+@pytest.mark.parametrize("model", ["linear", "hidden"])
 def test_the_best_epoch_is_the_one_train_selects(model, tmp_path):
     from exact_torch.train import train
 
@@ -248,17 +230,7 @@ def test_configs_that_cannot_stand_side_by_side_are_refused():
         train_all([config, replace(config, batch_size=16)])
 
 
-def test_sets_are_chosen_by_size(monkeypatch):
-    sizes = {"wine": (100, 5), "iris": (50, 2), "car": (400, 3), "bank": (2000, 9), "zoo": (120, 8)}
-    monkeypatch.setattr(uci_mixing, "_size", sizes.get)
-    monkeypatch.setitem(uci_mixing.EFFORTS, "quick", uci_mixing.Effort(50, 60, 700))
-    assert uci_mixing.chosen("quick") == ("wine", "zoo", "car")
-
-
 def test_published_numbers_are_complete():
     means = np.mean(list(uci_linear.PUBLISHED.values()), axis=0)
     assert means.shape == (8,)
     assert means.argmax() == uci_linear.METHODS.index("exact")  # as the paper has it
-    for model in uci_mixing.MODELS:
-        assert uci_mixing.PUBLISHED[model].keys() == uci_mixing.LOSSES.keys()
-    assert math.isclose(sum(each[2] for each in uci_mixing.PUBLISHED["linear"].values()), 15.78)

@@ -58,13 +58,12 @@ def tree(tmp_path):
 
 def code(tree, name="compute"):
     """Return what a function of the report reaches, with the files as they are now."""
-    reach.package_code.cache_clear()
 
     def call():
         raise AssertionError
 
     call.__module__, call.__qualname__ = "validation.report", name
-    return reach.reached(call, tree)
+    return reach.Reader(tree).reached(call)
 
 
 def change(tree, name, old, new):

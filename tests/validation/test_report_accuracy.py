@@ -9,7 +9,7 @@ from support.broken import flags
 
 from validation import problems
 from validation.oracles import exact
-from validation.page import Check, Picture, Table
+from validation.page import Check, Finding, Picture, Section, Table
 from validation.reports import accuracy, families, runs
 from validation.reports.accuracy import convergence, deterministic, special_functions
 
@@ -29,6 +29,14 @@ def test_all_checks_hold(section):
     assert [c for c in checks if not c.holds] == []
 
 
+def test_answers_and_findings(section):
+    sections = [section, *(part for part in section.walk() if isinstance(part, Section))]
+    assert all(part.answer for part in sections)
+    findings = [part for part in section.walk() if isinstance(part, Finding)]
+    assert [finding.verdict for finding in findings] == ["holds", "holds"]
+    assert accuracy.section({}, "small").answer == "Not computed yet."
+
+
 def test_has_its_tables_and_pictures(section):
     titles = {part.title for part in section.walk() if isinstance(part, Table)}
     assert titles >= {
@@ -36,7 +44,7 @@ def test_has_its_tables_and_pictures(section):
         "Relative error by dimension",
         "Relative error in the tails",
         "Largest errors of deterministic methods",
-        "Side by side: log P",
+        "Side by side",
         "Special functions, worst of each range",
     }
     pictures = [part for part in section.walk() if isinstance(part, Picture)]

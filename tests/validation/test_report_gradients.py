@@ -12,7 +12,7 @@ import pytest
 from support.broken import PACKAGES, ROOT
 
 from mvnorth._methods import pathwise
-from validation.page import Check, Picture, Table
+from validation.page import Check, Finding, Picture, Section, Table
 from validation.reports import gradients
 from validation.reports.gradients import pictures, samples, tables, ways
 
@@ -43,6 +43,18 @@ def test_nothing_is_flagged(results):
     assert len(parts(section, Picture)) == 2
     for table in parts(section, Table):
         assert {len(row) for row in table.rows} == {len(table.header)}, table.title
+
+
+def test_answers_and_the_finding(results):
+    section = gradients.section(results, "small")
+    assert all(part.answer for part in [section, *parts(section, Section)])
+    (finding,) = parts(section, Finding)
+    assert finding.verdict != "does not hold"
+    wrong = copy.deepcopy(results)
+    wrong["ways: one factor, d = 4, 0"]["records"][0].update(off=1e-6)
+    (finding,) = parts(gradients.section(wrong, "small"), Finding)
+    assert finding.verdict == "does not hold"
+    assert gradients.section({}, "small").answer == "Not computed yet."
 
 
 def test_all_functions_methods_and_arguments_are_there(results):

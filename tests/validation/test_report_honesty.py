@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 import mvnorth._methods.lattice_rule as lattice_rule
-from validation.page import Check, Finding, Picture, Section, Table
+from validation.page import Check, Finding, Picture, Section, Table, Text
 from validation.problems import strata as problem_strata
 from validation.reports import honesty, runs
 from validation.reports.honesty import counts, known, strata, strata_page, table_page
@@ -46,13 +46,16 @@ def test_all_checks_hold_and_all_is_there():
         claims = {group: count for group, count, *_ in rows}
         in_groups = sum(count for group, count in claims.items() if group.startswith(groups))
         assert claims["all"] == in_groups > 0
-    known = {title for title in tables if title.startswith("Known dishonesty")}
-    assert len(known) == 3
+    said = [part.text for part in section.walk() if isinstance(part, Text)]
+    for subject in ("strata", "problems"):
+        is_empty = f"No dishonesty is known: {subject}." in said
+        assert is_empty != (f"Known dishonesty: {subject}" in tables)
 
 
 def test_sections_without_results_say_so():
     section = honesty.section({}, "small")
     assert section.answer == "Not computed yet."
+    assert _flagged(section) == []
 
 
 def test_a_claimed_error_that_is_too_small_is_seen(monkeypatch):

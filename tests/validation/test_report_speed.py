@@ -6,7 +6,7 @@ import pytest
 
 import mvnorth
 from validation.benchmarks import kernel, peers
-from validation.page import Check, NotRun, Picture, Table
+from validation.page import Check, Finding, NotRun, Picture, Section, Table
 from validation.reports import speed
 from validation.reports.speed import measurements
 
@@ -45,6 +45,27 @@ def test_nothing_is_flagged(results):
     assert len(set(titles)) == len(titles)
     for table in parts(section, Table):
         assert {len(row) for row in table.rows} == {len(table.header)}, table.title
+
+
+def test_findings_follow_from_the_results(results):
+    section = speed.section(results, "small")
+    assert all(part.answer for part in [section, *parts(section, Section)])
+    assert len(parts(section, Finding)) == 2
+    slow = copy.deepcopy(results)
+    slow["tails: random d=20"]["programs"]["tilting"]["met"] = False
+    for name in slow:
+        if name.startswith("peers"):
+            for reached in slow[name]["programs"]["mvnorth"]:
+                reached["seconds"] *= 1e6
+    verdicts = [each.verdict for each in parts(speed.section(slow, "small"), Finding)]
+    assert verdicts[1] == "does not hold"
+    assert verdicts[0] != "holds"
+
+
+def test_nothing_measured_is_said():
+    section = speed.section({}, "small")
+    assert section.answer == "Not computed yet."
+    assert len(parts(section, NotRun)) == 7
 
 
 def test_missing_programs_are_named(results):

@@ -33,7 +33,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph; `` `code` `` and ``[words](address)`` may stand in it, as in all other texts."""
+    """A paragraph; `` `code` ``, ``**bold**`` and ``[words](address)`` may be in it.
+
+    The same holds for all other texts of a page.
+    """
 
     text: str
 

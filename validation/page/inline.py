@@ -9,8 +9,8 @@ from validation.page.numbers import tidy
 
 
 def inline(text: str) -> str:
-    """Return a text as HTML; `` `code` `` and ``[words](address)`` may stand in it."""
-    pieces = re.split(r"(`[^`]+`|\[[^]]+\]\([^)]+\))", text)
+    """Return a text as HTML; `` `code` ``, ``**bold**`` and ``[words](address)`` may be in it."""
+    pieces = re.split(r"(\*\*[^*]+\*\*|`[^`]+`|\[[^]]+\]\([^)]+\))", text)
     return "".join(map(_piece, pieces))
 
 
@@ -27,6 +27,8 @@ def plural(count: int, one: str, many: str = "") -> str:
 def _piece(text: str) -> str:
     if len(text) > 2 and text[0] == text[-1] == "`":
         return f"<code>{html.escape(text[1:-1])}</code>"
+    if len(text) > 4 and text.startswith("**") and text.endswith("**"):
+        return f"<b>{inline(text[2:-2])}</b>"
     link = re.fullmatch(r"\[([^]]+)\]\(([^)]+)\)", text)
     if link:
         return f'<a href="{html.escape(link[2])}">{inline(link[1])}</a>'

@@ -10,7 +10,7 @@ from scipy.special import expit, log_ndtr, ndtr
 
 from exact_torch.schedules import SigmaSchedule
 from validation import toy
-from validation.page import Check, Picture, Section, Table, Text, axes
+from validation.page import Check, Finding, NotRun, Picture, Section, Table, Text, axes
 from validation.reports import Results
 from validation.running import Task
 
@@ -80,6 +80,11 @@ def optimum(name: str) -> float:
 
 
 def section(results: Results, scale: str) -> Section:
+    if not {"curves", "descents"} <= set(results):
+        missing = NotRun(
+            "The toy example", "Not computed in this run.", "python -m validation paper"
+        )
+        return Section(TITLE, [missing])
     found, ends = results["curves"], results["descents"]
     published = {name: PUBLISHED["EXACT" if name in _EXACT else name] for name in _NAMES}
     rows = []
@@ -94,7 +99,17 @@ def section(results: Results, scale: str) -> Section:
         f"from b = 0.6. EXACT with sigma = {toy.SIGMA:g}, which is not published; 1 - P is "
         "descended while sigma falls from 0.3 to that."
     )
+    failing = [name for name in ("cross-entropy", "hinge") if toy.wrong(ends[name][0])]
+    perfect = [name for name in _EXACT if not toy.wrong(ends[name][0])]
     parts: list[Any] = [
+        Finding(
+            "In the toy example EXACT classifies all points correctly, and cross-entropy and hinge "
+            "do not.",
+            "b = 0.125 (EXACT), 0.7 (cross-entropy), 0.75 (hinge); first version, section 3",
+            f"b = {ends[_EXACT[0]][0]:.3f}, {ends['cross-entropy'][0]:.3f} and "
+            f"{ends['hinge'][0]:.3f} (no randomness)",
+            "holds" if len(failing) == len(perfect) == 2 else "does not hold",
+        ),
         Text(
             "Points at -0.25 and 0 are of one class, a point at 0.25 of the other; the model is "
             "f(x) = x - b, and only b is trained. All points are right for b between 0 and 0.25."
@@ -104,7 +119,14 @@ def section(results: Results, scale: str) -> Section:
         _temperature(ends),
         *_checks(found, ends, published),
     ]
-    return Section(TITLE, parts)
+    answer = (
+        f"With one threshold and nothing else to train, cross-entropy ends at b = "
+        f"{ends['cross-entropy'][0]:.3f} and hinge at b = {ends['hinge'][0]:.3f}, each with "
+        f"{toy.wrong(ends['cross-entropy'][0])} and {toy.wrong(ends['hinge'][0])} of 3 points "
+        f"wrong; EXACT ends at b = {ends[_EXACT[0]][0]:.3f} with "
+        f"{toy.wrong(ends[_EXACT[0]][0])} wrong."
+    )
+    return Section(TITLE, parts, answer)
 
 
 def _right(b: float) -> float:

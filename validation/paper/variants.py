@@ -6,23 +6,21 @@ setting does, not what accuracy can be had.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from exact_torch import recipes
 from exact_torch.train import Config
 from validation import data_sets
-from validation.page import Check, Table
+from validation.page import Table
+from validation.paper.over_seeds import Interval, paired
 from validation.paper.training import train_once
 from validation.reports import Results
 from validation.running import Task
 
-TESTED = {"digits": 359, "mnist": 10_000}  # examples of the test sets
 _DIGITS: dict[str, dict[str, Any]] = {
     "small": {"epochs": 2, "epoch_steps": 8},
     "quick": {"epochs": 4},
@@ -77,8 +75,8 @@ def accuracies(results: Results, runs: Sequence[str], count: int) -> Accuracies:
     }
 
 
-def difference(found: Accuracies, run: str, reference: str) -> tuple[float, float | None]:
-    """Mean difference from the reference and half its 95 % interval, by Student's t on pairs.
+def difference(found: Accuracies, run: str, reference: str) -> Interval:
+    """Return the mean difference from the reference and half its 95 % interval, on pairs.
 
     The interval is None for one seed, where there is none.
 
@@ -88,11 +86,7 @@ def difference(found: Accuracies, run: str, reference: str) -> tuple[float, floa
     >>> round(mean, 6), round(half, 6)
     (0.2, 0.248414)
     """
-    change = np.subtract(found[run], found[reference])
-    if len(change) < 2:
-        return float(change.mean()), None
-    error = float(change.std(ddof=1)) / math.sqrt(len(change))
-    return float(change.mean()), float(stats.t.ppf(0.975, len(change) - 1)) * error
+    return paired(found[run], found[reference])
 
 
 def table(title: str, found: Accuracies, reference: str, note: str = "") -> Table:
@@ -112,10 +106,18 @@ def table(title: str, found: Accuracies, reference: str, note: str = "") -> Tabl
                 None if run == reference or half is None else 100 * half,
             ]
         )
-    header = ["run", "seeds", "test accuracy, %", "deviation", "worst", "difference", "±"]
+    header = [
+        "run",
+        "seeds",
+        "test accuracy, %",
+        "standard deviation",
+        "worst seed, %",
+        "difference, points",
+        "± (95 %)",
+    ]
     told = (
-        f"Difference: from `{reference}` with the same seeds, percentage points; ±: half its 95 % "
-        "interval by Student's t."
+        f"Difference: from `{reference}`, paired by seed; ±: half its 95 % interval over seeds by "
+        "Student's t."
     )
     return Table(title, header, rows, f"{told} {note}".strip())
 
@@ -135,18 +137,6 @@ def verdict(found: Accuracies, reference: str) -> str:
     return (
         f"Of {len(others)} runs, those whose difference from {reference} is larger than its 95 % "
         f"interval: {', '.join(apart)}. Intervals are not corrected for their number."
-    )
-
-
-def learns(found: Accuracies, runs: Sequence[str], data: str, classes: int = 10) -> Check:
-    """The check that runs are better than guessing with all seeds, whatever the labels."""
-    worst = min((min(found[run]), run) for run in runs)
-    right = round(worst[0] * TESTED[data])
-    chance = float(stats.binom.sf(right - 1, TESTED[data], 1 / classes))
-    return Check(
-        f"Better than guessing on the test set with every seed, p < 1e-6: {'; '.join(runs)}.",
-        chance < 1e-6,
-        f"Worst: {worst[1]}, {100 * worst[0]:.1f} % right, p = {chance:.1g}.",
     )
 
 

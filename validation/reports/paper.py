@@ -13,6 +13,7 @@ FILES: tuple[str, ...] = (
     "toy_example",
     "sigma_in_training",
     "sample_size",
+    "sampled_prediction",
     "cost",
     "v2_sigma",
     "v2_margin",
@@ -22,6 +23,9 @@ FILES: tuple[str, ...] = (
     "single_logit_speed",
     "uci_linear",
     "uci_mixing",
+    "mixing_tables",
+    "mixing_gradients",
+    "mixing_escaping",
 )
 
 

@@ -8,7 +8,6 @@ of a page keeps all results; of ``mvnorth`` and ``exact_torch`` it is the whole 
 from __future__ import annotations
 
 import ast
-import functools
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator
@@ -37,125 +36,106 @@ class Reached(NamedTuple):
     modules: frozenset[str]
 
 
-def reached(call: Callable[..., Any], root: Path) -> Reached:
-    """Return what a function of a module depends on, given the folder of the packages."""
-    search = _Search(root)
-    if search.path(call.__module__) is None:
-        search.add_file(call.__module__, Path(inspect.getfile(call)))
-    search.use(call.__module__, call.__qualname__.partition(".")[0])
-    hashed = hashlib.sha256()
-    for module, name in sorted(search.used):
-        hashed.update(f"{module} {name} {search.used[module, name]}\n".encode())
-    for package in sorted(search.packages):
-        hashed.update(package_code(root, package).encode())
-    for pattern in _DATA:
-        for path in sorted(root.glob(pattern)):
-            hashed.update(path.read_bytes())
-    modules = {module for module, _ in search.used} | search.packages
-    return Reached(hashed.hexdigest(), frozenset(modules))
-
-
-@functools.cache
-def package_code(root: Path, package: str) -> str:
-    """Return a fingerprint of a package without its command line."""
-    hashed = hashlib.sha256()
-    for path in sorted((root / package).rglob("*.py")):
-        if path.name not in _NOT_IN_RESULTS:
-            hashed.update(f"{path.relative_to(root)} {ast.dump(_parsed(path))}".encode())
-    return hashed.hexdigest()
-
-
-class _Target(NamedTuple):
-    """What an imported name stands for: a module, or a name of a module."""
-
-    module: str
-    name: str | None
-
-
-@dataclass
-class _Module:
-    """The top level of a file: statements by the names they define, imports, and the rest."""
-
-    definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
-    imports: dict[str, _Target] = field(default_factory=dict)
-    rest: list[ast.stmt] = field(default_factory=list)
-
-
-class _Search:
-    """What is used so far, from one function on."""
+class Reader:
+    """Reads the files of the packages in a folder once, and says what their functions reach."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.used: dict[tuple[str, str], str] = {}
-        self.packages: set[str] = set()
-        self._modules: dict[str, _Module] = {}
+        self._modules: dict[str, _Module | None] = {}
+        self._uses: dict[_Target, _Use] = {}
+        self._packages: dict[str, str] = {}
+        paths = [path for pattern in _DATA for path in sorted(root.glob(pattern))]
+        self._data = b"".join(map(Path.read_bytes, paths))
 
-    def add_file(self, module: str, path: Path) -> _Module:
-        """Read the file of a module."""
-        if module not in self._modules:
-            self._modules[module] = self._read(module, path)
-        return self._modules[module]
+    def reached(self, call: Callable[..., Any]) -> Reached:
+        """Return what a function of a module depends on."""
+        module = call.__module__
+        if self._module(module) is None:
+            self._modules[module] = self._read(module, Path(inspect.getfile(call)))
+        waiting = [_Target(module, call.__qualname__.partition(".")[0])]
+        used: dict[_Target, _Use] = {}
+        packages: set[str] = set()
+        while waiting:
+            target = waiting.pop()
+            package = target.module.partition(".")[0]
+            if package in WHOLE:
+                packages |= set(WHOLE[: WHOLE.index(package) + 1])
+            elif target not in used:
+                used[target] = self._use(target)
+                waiting += used[target].targets
+        codes = {(each.module, each.name or "*"): use.code for each, use in used.items()}
+        hashed = hashlib.sha256()
+        for (name, part), code in sorted(codes.items()):
+            if code is not None:
+                hashed.update(f"{name} {part} {code}\n".encode())
+        for package in sorted(packages):
+            hashed.update(self._package(package).encode())
+        hashed.update(self._data)
+        modules = {name for (name, _), code in codes.items() if code is not None}
+        return Reached(hashed.hexdigest(), frozenset(modules | packages))
 
-    def use(self, module: str, name: str) -> None:
-        """Follow a name of a module."""
-        if (module, name) in self.used:
-            return
-        path = self.path(module)
-        if path is None and module not in self._modules:
-            return
-        known = self._modules[module] if path is None else self.add_file(module, path)
-        if name in known.imports:
-            self._follow(known.imports[name])
-            return
-        statements = known.definitions.get(name, [])
-        self.used[module, name] = "".join(map(ast.dump, [*statements, *known.rest]))
-        for statement in [*statements, *known.rest]:
-            self._scan(module, known, statement)
+    def _package(self, package: str) -> str:
+        """Return a fingerprint of a package without its command line."""
+        if package not in self._packages:
+            hashed = hashlib.sha256()
+            for path in sorted((self.root / package).rglob("*.py")):
+                if path.name not in _NOT_IN_RESULTS:
+                    name = path.relative_to(self.root)
+                    hashed.update(f"{name} {ast.dump(_parsed(path))}".encode())
+            self._packages[package] = hashed.hexdigest()
+        return self._packages[package]
 
-    def _use_all(self, module: str) -> None:
-        path = self.path(module)
-        if path is None or (module, "*") in self.used:
-            return
-        self.used[module, "*"] = ""
-        known = self.add_file(module, path)
-        for name in [*known.definitions, *known.imports]:
-            self.use(module, name)
+    def _use(self, target: _Target) -> _Use:
+        """Return the code of a name and what it refers to."""
+        if target not in self._uses:
+            self._uses[target] = self._find(target)
+        return self._uses[target]
 
-    def _follow(self, target: _Target) -> None:
-        package = target.module.partition(".")[0]
-        if package in WHOLE:
-            self.packages |= set(WHOLE[: WHOLE.index(package) + 1])
-        elif package == FOLLOWED:
-            if target.name is None or target.name == "*":
-                self._use_all(target.module)
-            else:
-                self.use(target.module, target.name)
-        elif target in (_Target("importlib", "import_module"), _Target("importlib", None)):
-            for path in sorted((self.root / FOLLOWED).rglob("*.py")):  # any of them may be loaded
-                parts = path.relative_to(self.root).with_suffix("").parts
-                self._use_all(".".join(parts).removesuffix(".__init__"))
+    def _find(self, target: _Target) -> _Use:
+        if target in (_Target("importlib", "import_module"), _Target("importlib", None)):
+            return _Use(None, [_Target(name, None) for name in self._all_modules()])
+        known = self._module(target.module)
+        if known is None:
+            return _Use(None, [])
+        if target.name is None or target.name == "*":
+            names = [*known.definitions, *known.imports]
+            return _Use("", [_Target(target.module, name) for name in names])
+        if target.name in known.imports:
+            return _Use(None, [known.imports[target.name]])
+        statements = [*known.definitions.get(target.name, []), *known.rest]
+        code = "".join(map(ast.dump, statements))
+        targets = [each for one in statements for each in self._scan(target.module, known, one)]
+        return _Use(code, targets)
 
-    def _scan(self, module: str, known: _Module, node: ast.AST) -> None:
-        """Follow all names in a statement."""
+    def _all_modules(self) -> Iterator[str]:
+        """Yield the names of the modules of the followed package: any of them may be loaded."""
+        for path in sorted((self.root / FOLLOWED).rglob("*.py")):
+            name = ".".join(path.relative_to(self.root).with_suffix("").parts)
+            yield name.removesuffix(".__init__")
+
+    def _scan(self, module: str, known: _Module, node: ast.AST) -> Iterator[_Target]:
+        """Yield what the names in a statement stand for."""
         names = dict(known.imports)
-        for inner in ast.walk(node):
+        nodes = list(ast.walk(node))
+        for inner in nodes:
             if isinstance(inner, ast.Import | ast.ImportFrom):
                 for name, target in self._targets(module, inner):
                     names[name] = target
-                    if self.path(target.module) is None or target.name == "*":
-                        self._follow(target)
-        bare = _bare(node)
-        for inner in ast.walk(node):
+                    if self._module(target.module) is None or target.name == "*":
+                        yield target
+        owners = {id(each.value) for each in nodes if isinstance(each, ast.Attribute)}
+        for inner in nodes:
             if isinstance(inner, ast.Attribute):
                 resolved = self._resolved(inner, names)
                 if resolved is not None:
-                    self._follow(resolved)
+                    yield resolved
             elif isinstance(inner, ast.Name):
                 if inner.id in names:
-                    if names[inner.id].name is not None or inner.id in bare:
-                        self._follow(names[inner.id])
+                    target = names[inner.id]
+                    if target.name is not None or id(inner) not in owners:
+                        yield target
                 elif inner.id in known.definitions:
-                    self.use(module, inner.id)
+                    yield _Target(module, inner.id)
 
     def _resolved(self, node: ast.expr, names: dict[str, _Target]) -> _Target | None:
         """Return what ``a.b.c`` stands for, if ``a`` is an imported module."""
@@ -171,7 +151,7 @@ class _Search:
     def _target(self, module: str, name: str) -> _Target:
         """Return what ``from module import name`` gives."""
         inside = f"{module}.{name}"
-        if self.path(inside) is not None:
+        if self._module(inside) is not None:
             return _Target(inside, None)
         return _Target(module, name)
 
@@ -186,26 +166,54 @@ class _Search:
             for alias in node.names:
                 yield alias.asname or alias.name, self._target(node.module, alias.name)
 
-    def path(self, module: str) -> Path | None:
-        """Return the file of a module of the followed package."""
-        if module.partition(".")[0] != FOLLOWED:
-            return None
-        base = self.root.joinpath(*module.split("."))
-        paths = (base.with_suffix(".py"), base / "__init__.py")
-        return next((path for path in paths if path.is_file()), None)
+    def _module(self, module: str) -> _Module | None:
+        """Return the top level of a module of the followed package; None for others."""
+        if module not in self._modules:
+            self._modules[module] = None
+            if module.partition(".")[0] == FOLLOWED:
+                base = self.root.joinpath(*module.split("."))
+                paths = (base.with_suffix(".py"), base / "__init__.py")
+                path = next((path for path in paths if path.is_file()), None)
+                if path is not None:
+                    self._modules[module] = _Module()  # modules may import each other
+                    self._modules[module] = self._read(module, path)
+        return self._modules[module]
 
     def _read(self, module: str, path: Path) -> _Module:
-        found = _Module()
+        read = _Module()
         for statement in _parsed(path).body:
             if isinstance(statement, ast.Import | ast.ImportFrom):
-                found.imports |= dict(self._targets(module, statement))
+                read.imports |= dict(self._targets(module, statement))
                 continue
             names = list(_defined(statement))
             for name in names:
-                found.definitions.setdefault(name, []).append(statement)
+                read.definitions.setdefault(name, []).append(statement)
             if not names:
-                found.rest.append(statement)
-        return found
+                read.rest.append(statement)
+        return read
+
+
+class _Target(NamedTuple):
+    """What an imported name stands for: a module, or a name of a module."""
+
+    module: str
+    name: str | None
+
+
+class _Use(NamedTuple):
+    """The code of a name, None if it is imported or unknown, and what it refers to."""
+
+    code: str | None
+    targets: list[_Target]
+
+
+@dataclass
+class _Module:
+    """The top level of a file: statements by the names they define, imports, and the rest."""
+
+    definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
+    imports: dict[str, _Target] = field(default_factory=dict)
+    rest: list[ast.stmt] = field(default_factory=list)
 
 
 def _defined(statement: ast.stmt) -> Iterator[str]:
@@ -216,16 +224,6 @@ def _defined(statement: ast.stmt) -> Iterator[str]:
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         for target in targets:
             yield from (each.id for each in ast.walk(target) if isinstance(each, ast.Name))
-
-
-def _bare(node: ast.AST) -> set[str]:
-    """Return names that occur by themselves, not as ``name.attribute``."""
-    inside = {
-        id(each.value)
-        for each in ast.walk(node)
-        if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name)
-    }
-    return {e.id for e in ast.walk(node) if isinstance(e, ast.Name) and id(e) not in inside}
 
 
 def _parsed(path: Path) -> ast.Module:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from validation.oracles.inventory import oracles, package_version
-from validation.running.reach import Reached, reached
+from validation.running.reach import Reader
 
 ROOT = Path(__file__).parents[2]
 _OTHER_SOFTWARE = ("validation.oracles.r_mvtnorm", "validation.oracles.botorch_mvnxpb")
@@ -80,11 +80,16 @@ def fingerprint(call: Callable[..., Any]) -> str:
     The code it reaches, the versions of numerical libraries, and those of other software where the
     code calls it.
     """
-    found: Reached = reached(call, ROOT)
+    found = _reader().reached(call)
     what: list[Any] = [found.code, *versions().items()]
     if any(module in found.modules for module in _OTHER_SOFTWARE):
         what += oracles()
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:12]
+
+
+@functools.cache
+def _reader() -> Reader:
+    return Reader(ROOT)
 
 
 def versions() -> dict[str, str | None]:

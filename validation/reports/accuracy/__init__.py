@@ -11,22 +11,32 @@ from validation.reports.accuracy import (
     side_by_side,
     special_functions,
 )
+from validation.reports.parts import NOT_YET, section_of
 from validation.running import Task
 
-PARTS: tuple[Report, ...] = (
-    convergence,
-    scaling,
-    deterministic,
-    side_by_side,
-    special_functions,
+PARTS: dict[str, Report] = {
+    "Error against the number of points": convergence,
+    "Dimension and tails": scaling,
+    "Methods without random points": deterministic,
+    "Side by side": side_by_side,
+    "Special functions": special_functions,
+}
+_ANSWERING = (
+    "Error against the number of points",
+    "Dimension and tails",
+    "Methods without random points",
 )
 
 
 def tasks(scale: str) -> list[Task]:
-    return [task for part in PARTS for task in part.tasks(scale)]
+    return [task for part in PARTS.values() for task in part.tasks(scale)]
 
 
 def section(results: Results, scale: str) -> Section:
+    sections = {
+        title: section_of(part, title, "accuracy", results, scale) for title, part in PARTS.items()
+    }
+    answers = [sections[title].answer for title in _ANSWERING]
     return Section(
         "Accuracy",
         [
@@ -35,6 +45,7 @@ def section(results: Results, scale: str) -> Section:
                 "and 40-digit arithmetic, none of which uses mvnorth. Whether the errors that "
                 "mvnorth itself reports can be trusted is another question, for the next report."
             ),
-            *(part.section(results, scale) for part in PARTS),
+            *sections.values(),
         ],
+        " ".join(answer for answer in answers if answer != NOT_YET) or NOT_YET,
     )

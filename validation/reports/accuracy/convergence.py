@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from validation import problems
-from validation.page import Check, Picture, Section, Table, Text
+from validation.page import Check, Finding, Picture, Section, Table, Text
+from validation.page.content import Verdict
 from validation.page.figures import axes
 from validation.reports import Results, families, runs
+from validation.reports.accuracy import automatic
+from validation.reports.accuracy.automatic import SINGULAR
+from validation.reports.intervals import Mean, mean_of
+from validation.reports.parts import NOT_YET
 from validation.reports.runs import Known, dimension
 from validation.running import Task
 
@@ -28,14 +33,13 @@ _WORK = {"small": 4.1e5, "quick": 1.7e6, "full": 1e7}  # points times dimension 
 _STRUCTURE = ("genz", "tilting", "structured genz", "structured tilting")
 _COLOURS = dict(zip(_STRUCTURE, ("C1", "C0", "C3", "C2"), strict=True))
 _TAILS = {"tail", "deep-tail"}
-_SINGULAR = {"near-singular", "singular"}
 
 CLASSES: dict[str, Callable[[Known], bool]] = {
     "ordinary, d from 4 to 50": lambda p: "easy" in p.tags and p.d >= 4,
-    "ordinary, d ≥ 100": lambda p: "high-dim" in p.tags and not p.tags & (_TAILS | _SINGULAR),
+    "ordinary, d ≥ 100": lambda p: "high-dim" in p.tags and not p.tags & (_TAILS | SINGULAR),
     "tails, log P from -10 to -745": lambda p: "tail" in p.tags,
     "deep tails, log P < -745": lambda p: "deep-tail" in p.tags,
-    "singular or nearly": lambda p: bool(p.tags & _SINGULAR),
+    "singular or nearly": lambda p: bool(p.tags & SINGULAR),
 }
 STRUCTURED = "one factor, given as c and v"
 
@@ -111,20 +115,26 @@ def section(results: Results, scale: str) -> Section:
         }
         for name, own in groups.items()
     }
-    header = ["problems", "how many", "method"]
-    header += [f"n = {n}" for n in _POINTS[scale]] + ["rate", "worst problem, largest n"]
+    rates = {
+        method: mean_of(values)
+        for method in runs.SAMPLED
+        if len(values := problem_rates(groups.get(ORDINARY, []), method)) > 1
+    }
+    counts = _POINTS[scale]
+    shown = list(dict.fromkeys((counts[0], counts[len(counts) // 2], counts[-1])))
     rows = [
         [
-            name,
-            len(groups[name]),
+            f"{name} ({len(groups[name])})",
             method,
-            *(curve.at(n) for n in _POINTS[scale]),
+            *(curve.at(n) for n in shown),
             curve.rate,
             curve.worst[-1] if curve.worst else None,
         ]
         for name, own in curves.items()
         for method, curve in own.items()
     ]
+    header = ["problems (how many)", "method", *(f"n = {n}" for n in shown)]
+    header += ["rate", "worst problem, largest n"]
     pictures = [_picture(name, own, groups[name]) for name, own in curves.items()]
     return Section(
         "Error against the number of points",
@@ -147,10 +157,59 @@ def section(results: Results, scale: str) -> Section:
                 cite="accuracy-rates",
             ),
             *_checks(curves),
-            _automatic(found),
-            *_automatic_checks(found),
+            automatic.table(found),
+            automatic.check(found),
+            *_findings(rates),
         ],
+        _answer(curves, rates),
     )
+
+
+ORDINARY = "ordinary, d from 4 to 50"
+MONTE_CARLO = -0.5
+
+
+def problem_rates(of: Sequence[Known], method: str) -> list[float]:
+    """Return the rate of each problem: the slope of its error in the number of points."""
+    rates = []
+    for problem in of:
+        counts = sorted({r.n for r in problem.runs if r.method == method and r.n})
+        errors = [_error(problem, method, n) or 0.0 for n in counts]
+        rate = runs.rate(counts, errors)
+        # Errors at the level of the known answer's say nothing of a rate.
+        if rate is not None and min(errors) > 10 * problem.log_error:
+            rates.append(rate)
+    return rates
+
+
+def _answer(curves: dict[str, dict[str, Curve]], rates: Mapping[str, Mean]) -> str:
+    if "tilting" not in rates:
+        return NOT_YET
+    curve = curves[ORDINARY]["tilting"]
+    return (
+        f"On ordinary problems the error of `tilting` falls like n^{rates['tilting'].text()} (mean "
+        f"over problems), where Monte Carlo has n^-0.5; in the median it is "
+        f"{curve.median[-1]:.0e} at n = {curve.points[-1]}."
+    )
+
+
+def _findings(rates: Mapping[str, Mean]) -> list[Finding]:
+    if "tilting" not in rates:
+        return []
+    tilting, genz = rates["tilting"], rates["genz"]
+    slowest = max(tilting.high, genz.high)
+    verdict: Verdict = "holds" if slowest < MONTE_CARLO else "not decided"
+    if max(tilting.low, genz.low) > MONTE_CARLO:
+        verdict = "does not hold"
+    return [
+        Finding(
+            "Sampled probabilities converge faster than Monte Carlo.",
+            "n^-0.5 is Monte Carlo's rate",
+            f"error like n^{tilting.text()} with `tilting`, n^{genz.text()} with `genz`, mean over "
+            "problems with 4 to 50 coordinates",
+            verdict,
+        )
+    ]
 
 
 def _picture(name: str, curves: dict[str, Curve], of: Sequence[Known]) -> Picture:
@@ -216,51 +275,3 @@ def _checks(curves: dict[str, dict[str, Curve]]) -> list[Check]:
             )
         )
     return found
-
-
-def _by_method(found: Sequence[Known]) -> dict[str, list[tuple[Known, float, float]]]:
-    """Problems, their errors of P and of log P relative to its size, by what "auto" took."""
-    by: dict[str, list[tuple[Known, float, float]]] = {}
-    for p in found:
-        for run in p.runs:
-            if run.method == "auto":
-                off = abs(run.log_prob - p.log_prob) / max(1.0, abs(p.log_prob))
-                by.setdefault(run.used, []).append((p, runs.relative_error(run, p), off))
-    return by
-
-
-def _automatic(found: Sequence[Known]) -> Table:
-    rows = []
-    for used, own in sorted(_by_method(found).items()):
-        errors = [error for _, error, _ in own]
-        worst, largest, _ = max(own, key=lambda each: each[1])
-        off = max(each[2] for each in own)
-        rows.append([used, len(own), float(np.median(errors)), largest, worst.name, off])
-    return Table(
-        "What `auto` takes, and its errors at n = 4096",
-        ["method", "problems", "median relative error", "largest", "where", "log P, largest"],
-        rows,
-        "The last column is the error of log P relative to max(1, |log P|).",
-    )
-
-
-def _automatic_checks(found: Sequence[Known]) -> list[Check]:
-    exact = [
-        each
-        for used, own in _by_method(found).items()
-        if "tilting" not in used
-        for each in own
-        if not each[0].tags & _SINGULAR
-    ]
-    # What the known answer is off by is not mvnorth's fault.
-    beyond = [(p, off) for p, _, off in exact if not off <= 1e-12 + p.log_error]
-    worst = max(((off, p.name) for p, _, off in exact), default=(0.0, "none"))
-    return [
-        Check(
-            "Where `auto` does not sample and the covariance is not nearly singular, log P is "
-            "right to 1e-12 of max(1, |log P|) and the error of the known answer.",
-            not beyond and bool(exact),
-            f"{len(exact)} problems, largest {worst[0]:.1e}, of {worst[1]}."
-            + "".join(f" Not: {p.name}." for p, _ in beyond),
-        )
-    ]

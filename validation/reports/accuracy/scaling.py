@@ -107,6 +107,23 @@ def section(results: Results, scale: str) -> Section:
             _table("Relative error in the tails", "level", tails),
             *_tail_checks(tails),
         ],
+        _answer(dimensions, tails),
+    )
+
+
+def _answer(
+    dimensions: dict[str, list[dict[str, Any]]], tails: dict[str, list[dict[str, Any]]]
+) -> str:
+    by_size, by_tail = ([row for own in by.values() for row in own] for by in (dimensions, tails))
+    largest = max(row["d"] for row in by_size)
+    lowest = min(row["log_prob"] for row in by_tail)
+    far = [row for row in by_tail if row["log_prob"] < -900]
+    return (
+        f"With {_POINTS} points `tilting` is right to "
+        f"{100 * max(row['tilting'] for row in by_size):.1g} % up to d = {largest}, and to "
+        f"{100 * max(row['tilting'] for row in by_tail):.1g} % down to log P = {lowest:.0f}, where "
+        f"plain Genz is off by {min(row['genz'] for row in far):.1g} to "
+        f"{max(row['genz'] for row in far):.1g} times P."
     )
 
 

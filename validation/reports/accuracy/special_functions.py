@@ -16,6 +16,7 @@ from validation.oracles import exact
 from validation.page import Check, Picture, Section, Table, Text
 from validation.page.figures import axes
 from validation.reports import Results
+from validation.reports.parts import NOT_YET
 from validation.running import Task
 
 _BINS = {"small": 6, "quick": 25, "full": 50}  # of a range
@@ -127,28 +128,66 @@ def distance(value: float, truth: mpf) -> tuple[float, float]:
         return float(off / math.ulp(float(truth))), float(off / abs(truth))
 
 
+class Bin(NamedTuple):
+    """The worst argument of a bin, as ``measure`` returns it."""
+
+    place: int
+    argument: float
+    value: float
+    ulps: float
+    relative: float
+    scipy_ulps: float
+    points: int
+
+
+class Line(NamedTuple):
+    """The worst of a range: a row of the table."""
+
+    function: str
+    name: str
+    points: int
+    ulps: float
+    argument: float
+    relative: float
+    claimed: float | None
+    scipy_ulps: float
+
+
 def section(results: Results, scale: str) -> Section:
-    rows, failures, pictures = [], [], []
+    lines, failures, pictures = [], [], []
     for function, ranges in RANGES.items():
-        bins = results.get(f"ulps, {function}", [])
+        bins = [Bin(*each) for each in results.get(f"ulps, {function}", [])]
         for index, where in enumerate(ranges):
-            own = [b for b in bins if b[0] == index]
+            own = [b for b in bins if b.place == index]
             if not own:
                 continue
-            worst = max(own, key=lambda b: b[3])
-            relative, theirs = max(b[4] for b in own), max(b[5] for b in own)
+            worst = max(own, key=lambda b: b.ulps)
+            relative = max(b.relative for b in own)
             if where.claim is None:
                 relative = math.nan
-                fails = worst[3] > 2.0
+                fails = worst.ulps > 2.0
             else:
                 fails = relative > where.claim
             if fails:
-                failures.append(f"{function} {where.name}: {worst[3]:.3g} ulps at {worst[1]!r}")
-            count = sum(b[6] for b in own)
-            _, at, _, ulps, *_ = worst
-            rows.append([function, where.name, count, ulps, at, relative, where.claim, theirs])
+                failures.append(
+                    f"{function} {where.name}: {worst.ulps:.3g} ulps at {worst.argument!r}"
+                )
+            points, theirs = sum(b.points for b in own), max(b.scipy_ulps for b in own)
+            lines.append(
+                Line(function, where.name, points, worst.ulps, worst.argument, relative,
+                     where.claim, theirs)
+            )  # fmt: skip
         if bins:
             pictures.append(_picture(function, bins))
+    points = sum(line.points for line in lines)
+    ulps = max((line.ulps for line in lines), default=0.0)
+    theirs = max((line.scipy_ulps for line in lines), default=0.0)
+    answer = (
+        f"Φ, log Φ, φ/Φ and Φ⁻¹ are off by at most {ulps:.2g} units in the last place at "
+        f"{points} arguments; scipy's by up to {theirs:.2g}."
+        if lines
+        else NOT_YET
+    )
     return Section(
         "Special functions",
         [
@@ -162,7 +201,7 @@ def section(results: Results, scale: str) -> Section:
             Table(
                 "Special functions, worst of each range",
                 ["function", "range", "points", "ulps", "at", "relative", "claimed", "scipy, ulps"],
-                rows,
+                lines,
                 "Where the result is subnormal nothing relative is claimed; two units in the last "
                 "place are asked for.",
                 cite="accuracy-special",
@@ -170,20 +209,20 @@ def section(results: Results, scale: str) -> Section:
             Check(
                 "The relative errors are what the documentation says: 1e-15 for |x| ≤ 8 and for "
                 "`log_ndtr` everywhere, 1e-14 beyond.",
-                not failures and bool(rows),
-                f"{sum(row[2] for row in rows)} arguments, at most "
-                f"{max((row[3] for row in rows), default=0.0):.3g} ulps."
+                not failures and bool(lines),
+                f"{points} arguments, at most {ulps:.3g} ulps."
                 + "".join(f" Not: {each}." for each in failures),
             ),
             _edges(),
         ],
+        answer,
     )
 
 
-def _picture(function: str, bins: list[list[Any]]) -> Picture:
+def _picture(function: str, bins: list[Bin]) -> Picture:
     # The inverse is drawn over its value, so that all four share an axis.
-    at = 2 if function == "ndtri" else 1
-    shown = sorted((b[at], b[3], b[5]) for b in bins if abs(b[at]) <= 40)
+    drawn = [(b.value if function == "ndtri" else b.argument, b.ulps, b.scipy_ulps) for b in bins]
+    shown = sorted(each for each in drawn if abs(each[0]) <= 40)
     figure, ax = axes(log="y", xlabel="Φ⁻¹(p)" if function == "ndtri" else "x", ylabel="ulps")
     x, ours, theirs = zip(*shown, strict=True)
     ax.plot(x, [max(y, 0.05) for y in theirs], ".", color="C1", label="scipy")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
+from typing import Any
 
-from validation.page import Section, Text
-from validation.page.content import Part
+from validation.page import Finding, Section, Text
+from validation.page.content import Part, Verdict
 from validation.reports import Results
 from validation.reports.gradients import pictures, samples, tables, ways
 from validation.reports.gradients.samples import REGIMES
 from validation.reports.gradients.tables import N
 from validation.reports.gradients.ways import Record
+from validation.reports.parts import NOT_YET, without
+from validation.reports.runs import PROMISE
 from validation.running import Task
 
 # structure: numbers of coordinates
@@ -109,6 +113,22 @@ def section(results: Results, scale: str) -> Section:
     done = [results[name] for name in results if name.startswith("ways: ")]
     records = [record for each in done for record in each["records"]]
     pairs = [pair for each in done for pair in each["pairs"]]
+    digits = any(name.startswith("digits: ") for name in results)
+    differences, points, honesty = (
+        _of(results, start) for start in ("differences: ", "points: ", "honesty: ")
+    )
+    torch = any(name.startswith("torch: ") for name in results)
+    sections = [
+        _part("Without sampling", scale, records and digits, tables.exact, records, results),
+        _part("Sampled", scale, records, tables.sampled, records),
+        _part("Ways against each other", scale, pairs, tables.between, pairs),
+        _part("Differences with the same points", scale, differences, pictures.differences,
+              differences),
+        _part("Error against points", scale, points, pictures.against_points, points),
+        _part("Honesty", scale, honesty, pictures.honesty, honesty),
+        _part("Automatic differentiation, and R", scale, torch, pictures.others, results),
+    ]  # fmt: skip
+    answer = {part.title: part.answer for part in sections}
     parts: list[Part] = [
         Text(
             "Derivatives of log P by every method and function of mvnorth, in double precision. "
@@ -118,18 +138,41 @@ def section(results: Results, scale: str) -> Section:
             "none comes from mvnorth. Errors that mvnorth claims are meant to hold for 99 % of "
             "the entries."
         ),
-        Section("Without sampling", tables.exact(records, results)),
-        Section("Sampled", tables.sampled(records)),
-        Section("Ways against each other", tables.between(pairs)),
-        Section(
-            "Differences with the same points",
-            pictures.differences(_of(results, "differences: ")),
-        ),
-        Section("Error against points", pictures.against_points(_of(results, "points: "))),
-        Section("Honesty", pictures.honesty(_of(results, "honesty: "))),
-        Section("Automatic differentiation, and R", pictures.others(results)),
+        *(_finding(records, honesty) if records and honesty else []),
+        *sections,
     ]
-    return Section("Gradients", parts)
+    said = [answer[title] for title in ("Without sampling", "Honesty") if answer[title] != NOT_YET]
+    return Section("Gradients", parts, " ".join(said) or NOT_YET)
+
+
+def _part(
+    title: str, scale: str, there: Any, write: Callable[..., tuple[str, list[Part]]], *given: Any
+) -> Section:
+    """Return a part with its answer, or one that says that results are missing."""
+    if not there:
+        return without(title, "It has no results yet.", "gradients", scale)
+    answer, parts = write(*given)
+    return Section(title, parts, answer)
+
+
+def _finding(records: list[Record], honesty: list[Record]) -> list[Finding]:
+    worst = tables.beyond(records)
+    counted = tables.count_claims(honesty)
+    low, high = counted.interval
+    right = worst["off"] - worst["rounding"] <= tables.EXACT
+    verdict: Verdict = "holds" if right and high <= PROMISE else "not decided"
+    if not right or low > PROMISE:
+        verdict = "does not hold"
+    return [
+        Finding(
+            "Gradients without sampling are right to rounding, and sampled ones are within their "
+            "claimed errors in 99 % of entries.",
+            "",
+            f"largest error {worst['off']:.0e} (its oracle: {worst['rounding']:.0e}); outside: "
+            f"{counted} of sampled entries",
+            verdict,
+        )
+    ]
 
 
 def _of(results: Results, start: str) -> list[Record]:

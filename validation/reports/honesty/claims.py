@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from validation.page import Table
+from validation.page import NotRun, Table
 from validation.page.content import Part
 from validation.reports import Results
 from validation.reports.honesty.counts import MEDIAN, Counted, Group, count, every_group_check
+from validation.reports.parts import NOT_YET
 from validation.reports.runs import Judgement, Known, Run, judge
 
 
@@ -58,6 +59,8 @@ def count_by_group(
     cite : str
         The name under which docs cite the table.
     """
+    if not cases:
+        return [NotRun(subject, "They have no results yet.", "python -m validation honesty --full")]
     rows: list[list[Any]] = []
     counts: dict[Group, Counted] = {}
     for name, holds in {"all": lambda _: True, **groups}.items():
@@ -82,5 +85,5 @@ def answer(subject: str, cases: Sequence[Claim]) -> str:
     """Return the sentence that opens a section."""
     counted = count(case.judged for case in cases)
     if not counted.claims:
-        return "Not computed yet."
+        return NOT_YET
     return f"{subject}: {counted} outside, where 1 % is promised."

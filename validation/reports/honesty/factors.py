@@ -18,8 +18,8 @@ from validation.reports.honesty import claims
 from validation.reports.runs import Judgement
 from validation.running import Task
 
-_COUNTS = {"small": 8, "quick": 96, "full": 1600}
-_PARTS = {"small": 1, "quick": 4, "full": 20}
+_COUNTS = {"small": 8, "quick": 96, "full": 800}
+_PARTS = {"small": 1, "quick": 4, "full": 10}
 _TOLERANCES = (1e-4, 1e-5, 1e-6, 1e-8)
 _LEAST_OWN, _MOST_OWN = 0.05, 0.8  # of a coordinate's variance
 # Three factors without structure take a rule in three variables: few coordinates, and this step.

@@ -20,8 +20,8 @@ from validation.reports.honesty import claims
 from validation.reports.runs import Judgement
 from validation.running import Task
 
-_COUNTS = {"small": 8, "quick": 400, "full": 4000}
-_PARTS = {"small": 1, "quick": 4, "full": 20}
+_COUNTS = {"small": 8, "quick": 400, "full": 1000}
+_PARTS = {"small": 1, "quick": 4, "full": 5}
 _DIMENSIONS = (4, 5, 6, 7, 8, 9, 10, 15, 20)
 _BOXES = 8  # coordinates up to which there are boxes
 _LEAST_WIDTH, _MOST_WIDTH = 0.3, 10.0  # of intervals

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from validation.page import Check, Table
+from validation.page import Check, Table, Text
 from validation.page.content import Part
 from validation.reports.honesty.counts import Group, Groups, dishonest, names
 
 _FAR_OUT = (
-    "Plain Genz draws from the normal distribution: far out, all points may miss the mass and look "
-    "alike to each other. `auto` never uses it there."
+    "Plain Genz does not shift its points towards the mass: far out a few points carry the "
+    "estimate, and the spread between lattices understates its error. `auto` and `tilting` shift "
+    "them; do not use `genz` there."
 )
 # Method and stratum: the reason. A new entry is a bug until the reason is understood; an entry that
 # is honest again must go.
-STRATA: dict[Group, str] = {
-    Group("genz", "deep-tail"): _FAR_OUT,
+RANDOM_STRATA: dict[Group, str] = {  # of validation.problems.strata
+    Group("genz", "deep tail"): _FAR_OUT,
+    Group("genz", "deep tail, d from 4 to 10"): _FAR_OUT,
 }
-# The same for random problems (``validation.problems.strata``).
-RANDOM_STRATA: dict[Group, str] = {}
-# The same for single problems of the table, with all their seeds.
-PROBLEMS: dict[Group, str] = {
-    Group("genz", "equal+0.3-50"): (
-        "50 exchangeable coordinates at log P = -2034: the points miss the mass and look alike."
-    ),
-}
+# Of the table of problems, and of single problems of it with all their seeds. An earlier version
+# had `genz` in deep tails, at 3.4 %, most of it by one problem, 50 exchangeable coordinates at
+# log P = -2034; plain Genz now makes no claim in most of these runs.
+TABLE_STRATA: dict[Group, str] = {}
+PROBLEMS: dict[Group, str] = {}
 RELIABLE = ("auto", "tilting", "structured tilting")  # never in these tables
 
 
@@ -60,12 +59,13 @@ def compare(subject: str, groups: Groups, known: Mapping[Group, str], complete: 
          verdicts[group], reason]
         for group, reason in known.items()
     ]  # fmt: skip
+    table = Table(
+        f"Known dishonesty: {subject}",
+        ["method", subject, "outside, % (95 % interval)", "verdict", "reason"],
+        rows,
+    )
     return [
-        Table(
-            f"Known dishonesty: {subject}",
-            ["method", subject, "outside, % (95 % interval)", "verdict", "reason"],
-            rows,
-        ),
+        *([table] if rows else [Text(f"No dishonesty is known: {subject}.")]),
         Check(
             f"Dishonest {subject} are those of the table of known dishonesty: no other of {tests} "
             "has a lower bound above 1 %.",

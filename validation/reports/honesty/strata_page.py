@@ -9,7 +9,8 @@ from validation.problems.strata import REGIMES, SIZES
 from validation.reports import Results
 from validation.reports.honesty import known
 from validation.reports.honesty.counts import Counted, Group, count, groups_table
-from validation.reports.honesty.strata import COUNTS, METHODS, Claim, tasks
+from validation.reports.honesty.strata import COUNTS, METHODS, Claim, problems_of, tasks
+from validation.reports.parts import NOT_YET
 from validation.reports.runs import PROMISE
 
 
@@ -48,7 +49,7 @@ def section(results: Results, scale: str) -> Section:
     title = "By stratum: independent random problems"
     claims = claims_of(results)
     if not claims:
-        return Section(title, [], "Not computed yet.")
+        return Section(title, [], NOT_YET)
     groups = count_strata(claims)
     complete = scale == "full" and all(task.name in results for task in tasks(scale))
     tests = sum(counted.claims > 0 for counted in groups.values())
@@ -60,9 +61,10 @@ def section(results: Results, scale: str) -> Section:
     parts: list[Part] = [
         *findings(totals(claims), groups),
         Text(
-            f"{COUNTS[scale]} problems for each regime and range of dimensions, each with a "
-            "covariance and limits of its own (two factors, one factor, a Markov chain; orthants "
-            "and boxes; dense covariances in random order), so that claims are independent. "
+            f"{COUNTS[scale]} problems for each regime and range of dimensions "
+            f"({problems_of(scale, 'deep tail')} in deep tails), each with a covariance and limits "
+            "drawn for it (two factors, one factor, a Markov chain; orthants and boxes; dense "
+            "covariances in random order), so that claims are independent. "
             "`auto` has a tolerance of 1e-3, the others 1024 points. Regimes: log P from -5 to "
             "-0.1 (ordinary), from -1e-2 to -1e-5 (near 1), from -700 to -10 (tail), from -3000 to "
             "-750 (deep tail); nearly singular is ordinary with own shares of variances from 1e-5 "
@@ -90,18 +92,20 @@ def section(results: Results, scale: str) -> Section:
 
 
 def _answer(claims: list[Claim], groups: dict[Group, Counted], tests: int) -> str:
-    by_method = totals(claims)
     shares = ", ".join(
         f"`{method}` {100 - 100 * counted.share:.2f} %"
-        for method, counted in by_method.items()
+        for method, counted in totals(claims).items()
         if counted.claims
     )
     failing = [group for group, c in groups.items() if c.honesty(tests) == "dishonest"]
-    worst = [f"{group} ({groups[group]} outside)" for group in failing]
-    exceptions = "; ".join(worst) if worst else "no stratum"
-    return f"Claimed errors held in this share of claims: {shares}. Dishonest beyond chance: " + (
-        f"{exceptions}."
-    )
+    if not failing:
+        exceptions = "In no stratum is the share of false claims above 1 % beyond chance."
+    else:
+        exceptions = "Above the promised 1 % beyond chance: " + "; ".join(
+            f"{group}, {groups[group]} outside" for group in failing
+        )
+        exceptions += "."
+    return f"Claimed errors held in this share of claims: {shares}. {exceptions}"
 
 
 def findings(by_method: dict[str, Counted], groups: dict[Group, Counted]) -> list[Finding]:

@@ -17,8 +17,8 @@ from validation.reports.honesty import claims
 from validation.reports.runs import Judgement
 from validation.running import Task
 
-_COUNTS = {"small": 6, "quick": 96, "full": 1600}
-_PARTS = {"small": 1, "quick": 4, "full": 20}
+_COUNTS = {"small": 6, "quick": 96, "full": 800}
+_PARTS = {"small": 1, "quick": 4, "full": 10}
 _DIMENSIONS = range(1, 7)
 _LEAST_DF, _MOST_DF = 0.5, 200.0
 _TOLERANCES = (1e-3, 1e-4, 1e-6, 1e-8)

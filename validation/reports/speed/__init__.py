@@ -6,11 +6,13 @@ What is computed: settings of ``measurements`` by scale. What is said: ``tables`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from validation.page import Section, Text
 from validation.page.content import Part
 from validation.reports import Results
+from validation.reports.parts import NOT_YET, without
 from validation.reports.speed import growth, measurements, tables
 from validation.running import Task
 
@@ -93,32 +95,46 @@ def section(results: Results, scale: str) -> Section:
     loads = [results[name]["load"] for name in results if name.startswith(("peers: ", "tails: "))]
     loads = [load for load in loads if load is not None]
     said = f"from {min(loads):.1f} to {max(loads):.1f}" if loads else "unknown"
+    peers, far, batches, gradients, classes, points = (
+        _named(results, start)
+        for start in ("peers: ", "tails: ", "batches: ", "gradients: ", "classes: ", "points: ")
+    )
+    many, floor, bits = (results.get(name, []) for name in ("many classes", "floor", "bits"))
+    sections = [
+        _part("One problem", scale, peers, tables.side_by_side, peers),
+        _part("Small probabilities", scale, far, tables.far_out, far),
+        _part("Batches", scale, batches, tables.batches, batches),
+        _part("Gradients in time", scale, gradients, growth.gradients, gradients),
+        _part("Many classes", scale, classes, growth.classes, classes, many),
+        _part("Seconds against points", scale, points, growth.points, points),
+        _part("The kernel and its floor; threads", scale, floor, growth.floor, floor, bits),
+    ]
     parts: list[Part] = [
         Text(
             "Every measurement ran alone, in one thread unless two are named, and each ratio comes "
             "from calls taken one after the other in one process. A ratio is a peer's seconds over "
             "mvnorth's, both at the smallest number of points whose true root-mean-square error "
             "over several seeds meets the target; above 1 mvnorth is faster. True errors are "
-            "against known answers. The machine and its versions stand on top of the page; the "
-            f"load, processes that wanted to run, was {said}. Seconds of the first two parts and "
-            "of gradients are the processor's, the others those of the clock: a load above the "
+            "against known answers. The machine and its versions stand at the foot of the page; "
+            f"the load, processes that wanted to run, was {said}. Seconds of the first two parts "
+            "and of gradients are the processor's, the others those of the clock: a load above the "
             "number of cores means that other work is in these, and only ratios say something."
         ),
-        Section("One problem", tables.side_by_side(_named(results, "peers: "))),
-        Section("Small probabilities", tables.far_out(_named(results, "tails: "))),
-        Section("Batches", tables.batches(_named(results, "batches: "))),
-        Section("Gradients in time", growth.gradients(_named(results, "gradients: "))),
-        Section(
-            "Many classes",
-            growth.classes(_named(results, "classes: "), results.get("many classes", [])),
-        ),
-        Section("Seconds against points", growth.points(_named(results, "points: "))),
-        Section(
-            "The kernel and its floor; threads",
-            growth.floor(results.get("floor", []), results.get("bits", [])),
-        ),
+        *sections,
     ]
-    return Section("Speed", parts)
+    answers = {part.title: part.answer for part in sections}
+    wanted = [answers[title] for title in ("One problem", "Small probabilities")]
+    return Section("Speed", parts, " ".join(each for each in wanted if each != NOT_YET) or NOT_YET)
+
+
+def _part(
+    title: str, scale: str, there: Any, write: Callable[..., tuple[str, list[Part]]], *given: Any
+) -> Section:
+    """Return a part with its answer, or one that says that it is not measured yet."""
+    if not there:
+        return without(title, "It is measured on a quiet machine.", "speed", scale)
+    answer, parts = write(*given)
+    return Section(title, parts, answer)
 
 
 def _named(results: Results, start: str) -> dict[str, Any]:

@@ -7,13 +7,17 @@ machine could turn them: each threshold is less than a third of what was measure
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from validation.benchmarks.timing import geometric_mean
-from validation.page import Check, NotRun, Picture, Table, Text
-from validation.page.content import Part
+from validation.page import Check, Finding, NotRun, Picture, Table
+from validation.page.content import Part, Verdict
 from validation.page.figures import axes
+from validation.reports.intervals import Mean, geometric_mean_of
+from validation.reports.parts import NOT_YET
+from validation.reports.runs import interval
 from validation.reports.speed.measurements import Record, bound, ratio
 
 COLOURS = {"mvnorth": "C0", "scipy": "C1", "mvtnorm": "C2", "BoTorch": "C3"}
@@ -23,8 +27,10 @@ TAIL = 5.0  # the better of scipy and mvtnorm over tilting: 130 and more
 BOTORCH = 2.0  # 7 at d = 5 to 40 at d = 100
 
 
-def side_by_side(found: Mapping[str, Record]) -> list[Part]:
-    rows, ratios, missed = [], [], []
+def side_by_side(found: Mapping[str, Record]) -> tuple[str, list[Part]]:
+    rows: list[list[Any]] = []
+    ratios: list[Ratio] = []
+    missed = []
     names = list(dict.fromkeys(name for each in found.values() for name in each["programs"]))
     for problem, each in found.items():
         own = each["programs"]["mvnorth"]
@@ -35,7 +41,7 @@ def side_by_side(found: Mapping[str, Record]) -> list[Part]:
             for name, other in others.items():
                 value = ratio(reached, other)
                 if value is not None:
-                    ratios.append((value, name, problem))
+                    ratios.append(Ratio(value, name, problem, reached["target"]))
                 rows.append(
                     [problem, reached["target"], name, _seconds(reached), reached["error"],
                      _seconds(other), other["error"], bound(reached, [other])]
@@ -53,15 +59,27 @@ def side_by_side(found: Mapping[str, Record]) -> list[Part]:
         ),
         *_picture_of_dimensions(found, names),
     ]  # fmt: skip
+    answer = NOT_YET
     if ratios:
-        values = [value for value, _, _ in ratios]
-        least, most = min(ratios), max(ratios)
+        least = min(ratios, key=lambda each: each.times)
+        most = max(ratios, key=lambda each: each.times)
+        over = geometric_mean_of(_by_problem(ratios))
+        slower = sum(each.times < 1 for each in ratios)
+        answer = (
+            f"To the same true error, where both arrived, peers took {over.text(1)} times as long "
+            f"as mvnorth (geometric mean over {len(found)} problems): from {least.times:.2g} "
+            f"({least.peer}, {least.problem}) to {most.times:.2g} ({most.peer}, {most.problem}). "
+            f"mvnorth was slower in {slower} of {len(ratios)} comparisons."
+        )
         parts.append(
-            Text(
-                f"Where both arrived, peers took {least[0]:.2g} ({least[1]}, {least[2]}) to "
-                f"{most[0]:.2g} ({most[1]}, {most[2]}) times as long, {geometric_mean(values):.2g} "
-                f"in the geometric mean over {len(values)}. mvnorth was slower in "
-                f"{sum(value < 1 for value in values)} of them."
+            Finding(
+                "To the same true error mvnorth is faster than scipy and R's mvtnorm.",
+                "",
+                f"they take {over.text(1)} times as long, geometric mean over {len(found)} "
+                f"problems with d from {min(each['d'] for each in found.values())} to "
+                f"{max(each['d'] for each in found.values())}; slower in {slower} of "
+                f"{len(ratios)} comparisons",
+                _faster(over),
             )
         )
     first = [each["programs"]["mvnorth"][0] for each in found.values()]
@@ -75,7 +93,30 @@ def side_by_side(found: Mapping[str, Record]) -> list[Part]:
     )
     if "mvtnorm" not in names:
         parts.append(_no_r())
-    return parts + _botorch(found)
+    return answer, parts + _botorch(found)
+
+
+class Ratio(NamedTuple):
+    """A peer's seconds over mvnorth's to the same true error of a problem."""
+
+    times: float
+    peer: str
+    problem: str
+    target: float
+
+
+def _by_problem(ratios: list[Ratio]) -> list[float]:
+    """Return the geometric mean of each problem's ratios: problems are independent, peers not."""
+    by: dict[str, list[float]] = {}
+    for each in ratios:
+        by.setdefault(each.problem, []).append(each.times)
+    return [geometric_mean(values) for values in by.values()]
+
+
+def _faster(over: Mean) -> Verdict:
+    if over.low <= 1.0 <= over.high:
+        return "not decided"
+    return "holds" if over.low > 1.0 else "does not hold"
 
 
 def _seconds(reached: Record) -> float | str:
@@ -137,8 +178,11 @@ def _botorch(found: Mapping[str, Record]) -> list[Part]:
     ]
 
 
-def far_out(found: Mapping[str, Record]) -> list[Part]:
-    rows, best, missed = [], [], []
+def far_out(found: Mapping[str, Record]) -> tuple[str, list[Part]]:
+    rows: list[list[Any]] = []
+    best: list[float] = []
+    missed = []
+    arrived = 0
     peers = ("scipy", "mvtnorm")
     for problem, each in found.items():
         programs = {
@@ -155,6 +199,7 @@ def far_out(found: Mapping[str, Record]) -> list[Part]:
                 [problem, each["log_prob"], name, _seconds(own), _seconds(other), other["error"],
                  bound(own, [other])]
             )  # fmt: skip
+            arrived += name in peers and other["met"]
             # A sweep ends between half of the limit and the limit.
             if name in peers and (other["met"] or 6 * TAIL * own["seconds"] < each["limit"]):
                 best.append(other["seconds"] / own["seconds"])
@@ -164,7 +209,26 @@ def far_out(found: Mapping[str, Record]) -> list[Part]:
         all(each > TAIL for each in best),
         f"{min(best, default=0.0):.3g} times at least, {len(best)} rows.",
     )
-    return [
+    compared = sum(name in peers for each in found.values() for name in each["programs"])
+    lowest = min(each["log_prob"] for each in found.values())
+    answer = (
+        f"Down to log P = {lowest:.0f} `tilting` meets a true error of 1e-3 on "
+        f"{len(found) - len(missed)} of {len(found)} problems; scipy and mvtnorm on {arrived} of "
+        f"{compared} within the seconds allowed"
+        + (f", and take at least {min(best):.2g} times as long." if best else ".")
+    )
+    low, high = interval(arrived, compared)
+    finding = Finding(
+        "In the tails scipy and R's mvtnorm do not reach an error of 1e-3 in the time in which "
+        "mvnorth's tilting does.",
+        "",
+        f"they arrive in {arrived} of {compared} cases ({100 * low:.0f} to {100 * high:.0f} %), "
+        f"mvnorth in {len(found) - len(missed)} of {len(found)}"
+        + (f"; at least {min(best):.2g} times as long" if best else ""),
+        _later(best, missed),
+    )
+    return answer, [
+        finding,
         Table(
             "Seconds to a true relative error of 1e-3 in the tail",
             ("problem", "log P", "program", "tilting, s", "program, s", "its error",
@@ -184,7 +248,13 @@ def far_out(found: Mapping[str, Record]) -> list[Part]:
     ]  # fmt: skip
 
 
-def batches(found: Mapping[str, Record]) -> list[Part]:
+def _later(best: list[float], missed: list[str]) -> Verdict:
+    if missed or any(times <= 1.0 for times in best):
+        return "does not hold"
+    return "holds" if best else "not decided"
+
+
+def batches(found: Mapping[str, Record]) -> tuple[str, list[Part]]:
     rows, ratios = [], []
     for each in found.values():
         own = each["programs"]["mvnorth"]
@@ -199,7 +269,9 @@ def batches(found: Mapping[str, Record]) -> list[Part]:
     met = all(each["programs"]["mvnorth"]["met"] for each in found.values())
     check = float(np.max([each["check"] for each in found.values()]))
     said = f"{min(ratios):.2g} to {max(ratios):.2g}" if ratios else "nothing both reached"
-    return [
+    times = f"{said} times" if ratios else said
+    answer = f"Problems a second at a true error of 1e-4, mvnorth's batches over peers: {times}."
+    return answer, [
         Table(
             "Problems a second at a true error of 1e-4",
             ("d", "peer", "mvnorth", "its error", "peer's", "its error ", "mvnorth / peer"),
