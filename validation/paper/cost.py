@@ -60,7 +60,7 @@ def section(results: Results, scale: str) -> Section:
             "step are in the report on EXACT, which has the same measurements. "
             + cost_page.explain_exponents()
         ),
-        _table("classes", f"N = {cost.FIXED_SAMPLES}", by_classes),
+        _table("classes", f"N = {cost.FIXED_SAMPLES}", by_classes, cite="exact-cost"),
         _table("samples", f"C = {fixed}", by_samples),
         *cost_page.pictures(by_classes, by_samples, cost.SIZES[scale], ("seconds",)),
         Check(
@@ -91,10 +91,10 @@ def section(results: Results, scale: str) -> Section:
     return Section(TITLE, parts, answer)
 
 
-def _table(what: str, fixed: str, by: cost_page.By) -> Table:
+def _table(what: str, fixed: str, by: cost_page.By, cite: str = "") -> Table:
     rows = []
     for size, programs in by.items():
         published, exact = programs["published"].seconds, programs["exact_loss"].seconds
         rows.append([size, 1e3 * published, 1e3 * exact, published / exact])
     header = [what, "published, ms an example", "exact_loss, ms an example", "ratio"]
-    return Table(f"Cost against {what}, {fixed}", header, rows)
+    return Table(f"Cost against {what}, {fixed}", header, rows, cite=cite)
