@@ -103,12 +103,22 @@ def test_everything_is_in_the_page(made):
 
 def test_the_page_names_the_commits(made):
     text = write_page(made)
+    first = "commit <code>abc1234</code> on <span class=date>2030-01-01</span>"
+    assert f"Computed at {first} (12 tasks, 1.5 core-minutes)" in text
     assert (
-        "Computed at commit <code>abc1234</code> on 2030-01-01 (12 tasks, 1.5 core-minutes)" in text
+        "commit <code>def5678</code> on <span class=date>2030-01-02</span> (1 task, 3.0 s)" in text
     )
-    assert "commit <code>def5678</code> on 2030-01-02 (1 task, 3.0 s)" in text
+    assert "not committed" not in text
     foot = text[text.index('id="run"') :]
-    assert "<th scope=row>commit</th><td>abc1234</td>" in foot
+    written = "written at commit <code>abc1234</code> on <span class=date>2030-01-02</span>"
+    assert written in foot
+
+
+def test_the_page_says_if_a_commit_is_not_all():
+    section = Section("A", [], "", [Origin("abc1234+", "2030-01-01", 1, 3.0)])
+    assert "changes that were not committed" in write_page(
+        Page("A title", [], {"a": section}, FACTS)
+    )
 
 
 def test_nothing_is_fetched(made):

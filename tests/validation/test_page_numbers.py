@@ -64,6 +64,7 @@ def test_texts_have_the_same_signs():
         tidy("20 % or 1 ± 2") == "20\N{NO-BREAK SPACE}% or 1\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}2"
     )
     assert tidy("C - 1 and 0.0e+00") == f"C {MINUS} 1 and 0"
+    assert tidy("N^-0.5 C^2.10.") == f"N<sup>{MINUS}0.5</sup> C<sup>2.10</sup>."
     assert tidy("N = 16") == "N\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}16"
     assert tidy("1 - P, -log P") == f"1 {MINUS} P, {MINUS}log P"
     for kept in ("0-0.5", "2030-01-02", "one-hot", "within ±0.5", "float-64", "a1e-3"):

@@ -44,7 +44,7 @@ def test_has_its_tables_and_pictures(section):
         "Relative error by dimension",
         "Relative error in the tails",
         "Largest errors of deterministic methods",
-        "Side by side: log P",
+        "Side by side",
         "Special functions, worst of each range",
     }
     pictures = [part for part in section.walk() if isinstance(part, Picture)]

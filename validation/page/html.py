@@ -188,11 +188,13 @@ def _origins(origins: Sequence[Origin]) -> str:
         return ""
     listed = "; ".join(
         f"commit <code>{html.escape(each.commit or 'unknown')}</code> on "
-        f"{html.escape(each.date or 'an unknown day')} "
+        f"<span class=date>{html.escape(each.date or 'an unknown day')}</span> "
         f"({plural(each.tasks, 'task')}, {_duration(each.seconds)})"
         for each in origins
     )
-    return f"<p class=origin>Computed at {listed}.</p>"
+    changed = any(each.commit.endswith("+") for each in origins)
+    note = " A plus sign: with changes that were not committed." if changed else ""
+    return f"<p class=origin>Computed at {listed}.{note}</p>"
 
 
 def _duration(seconds: float) -> str:
@@ -200,11 +202,15 @@ def _duration(seconds: float) -> str:
 
 
 def _foot(page: Page) -> str:
+    facts = dict(page.facts)
+    commit, date = (facts.pop(name, "unknown") for name in ("commit", "date"))
     rows = "".join(
         f"<tr><th scope=row>{inline(name)}</th><td>{inline(value)}</td></tr>"
-        for name, value in page.facts.items()
+        for name, value in facts.items()
     )
     return (
         '<footer id="run"><h2>About this run</h2>'
-        f"<table class=facts><tbody>{rows}</tbody></table></footer>"
+        f"<p>This page was written at commit <code>{html.escape(commit)}</code> on "
+        f"<span class=date>{html.escape(date)}</span>; the foot of each report names the commits "
+        f"that computed its results.</p><table class=facts><tbody>{rows}</tbody></table></footer>"
     )

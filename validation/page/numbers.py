@@ -61,6 +61,7 @@ def tidy(text: str) -> str:
     within "20 %", "1 ± 2" and "N = 16".
     """
     text = re.sub(r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]?)0*(\d+)\b", _power, tidy_signs(text))
+    text = re.sub(r"(?<=[\w)])\^([\w.\N{MINUS SIGN}]*\w)", r"<sup>\1</sup>", text)
     text = re.sub(r"(?<=\d) %", f"{_NO_BREAK}%", text)
     text = re.sub(r"(?<=[\d%]) ?± ?(?=\d)", f"{_NO_BREAK}±{_NO_BREAK}", text)
     return re.sub(r"(?<=\b[^\W\d]) (=|&[lg]t;) (?=\S)", rf"{_NO_BREAK}\1{_NO_BREAK}", text)

@@ -83,7 +83,10 @@ def _findings(places: Mapping[str, Place]) -> str:
     if rest:
         label = f"{plural(len(rest), 'more finding')} <span class=count>{_counts(rest)}</span>"
         written += f"<details class=more><summary>{label}</summary>{_table(rest, places)}</details>"
-    return written
+    return written + (
+        "<p class=note>Verdicts are computed from the results: a claim is not decided if its "
+        "interval allows both.</p>"
+    )
 
 
 def _counts(rows: Sequence[_Row]) -> str:

@@ -1,9 +1,15 @@
 """Runs of the image tables: eight losses, three optimisers, MNIST and a file of CIFAR-10.
 
-The protocol was fixed before any test result was seen: for each loss, optimiser and set the
-learning rate is the one of ``RATES`` with the best validation accuracy in a shorter run with a
-seed of its own; the runs that are tested have other seeds. Nothing else is tuned. The later
-version of EXACT has the published margin and sigma of each set.
+For each loss, optimiser and set the learning rate is the one of ``RATES`` with the best validation
+accuracy in a shorter run with a seed of its own; the runs that are tested have other seeds. Nothing
+else is tuned. The later version of EXACT has the published margin and sigma of each set.
+
+What was decided when: ``RATES`` after a pilot on validation sets (1 was the best rate of no loss,
+0.03, the smallest at first, of several, so 0.01 took the place of 1). The schedule, 300 steps and
+three seeds after test results had been seen: a first design, of 600 steps and four seeds, was meant
+to have a falling rate, but with one epoch its cosine was a constant (commit 2c093fe; 24 of its 48
+cells, those of four losses, were computed). It was replaced because of its noise, intervals of up
+to five points. See ``FIRST_DESIGN`` for what came of it.
 """
 
 from __future__ import annotations
@@ -32,7 +38,13 @@ SETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 # The same for all losses.
 _SGD = (0.01, 0.03, 0.1, 0.3)
 RATES = {"sgd": _SGD, "adam": (3e-4, 1e-3, 3e-3, 1e-2), "asam": _SGD}
+# Mean differences from cross-entropy, in points, of the design with a constant rate, 4 seeds.
+FIRST_DESIGN = (
+    "the first version of EXACT was above cross-entropy in 1 of 6 comparisons, by -1.22 ± 0.82 "
+    "points on average, the later one in 0 of 6, by -1.86 ± 1.99 (commit 2c093fe)"
+)
 PILOT_SEED = 100
+EPOCHS = 10  # in which the rate falls, half a cosine; not passes over the images
 FIRST = ("ce", "exact", "exact_v1", "hinge")  # computed before the others
 JUDGED = ("exact", "exact_v1", "ce", "hinge")
 
@@ -56,9 +68,9 @@ class Plan:
 
 
 PLANS = {
-    "small": Plan(("digits",), ("ce", "exact"), ("sgd", "asam"), 2, 60, 20),
-    "quick": Plan(("mnist",), ("ce", "hinge", "exact_v1", "exact"), ("sgd", "adam"), 3, 100, 0),
-    "full": Plan(("mnist", "cifar10"), tuple(LOSSES), tuple(OPTIMIZERS), 4, 600, 150),
+    "small": Plan(("digits",), ("ce", "exact"), ("sgd", "asam"), 2, 50, 20),
+    "quick": Plan(("mnist",), ("ce", "exact_v1", "exact"), ("sgd", "adam"), 3, 60, 0),
+    "full": Plan(("mnist", "cifar10"), tuple(LOSSES), tuple(OPTIMIZERS), 3, 300, 60),
 }
 
 
@@ -81,8 +93,8 @@ def config(data: str, loss: str, optimizer: str, steps: int) -> Config:
         batch_size=64,
         weight_decay=1e-4,
         schedule="cosine",
-        epochs=1,
-        epoch_steps=steps,
+        epochs=EPOCHS,
+        epoch_steps=steps // EPOCHS,
         validation=0.1,
         device="cpu",
         **options,
@@ -106,7 +118,7 @@ def compare(
     base = Config.from_json(config)
     pilot = {}
     for rate in rates if pilot_steps else ():
-        trial = replace(base, lr=rate, epoch_steps=pilot_steps, seed=PILOT_SEED)
+        trial = replace(base, lr=rate, epoch_steps=pilot_steps // EPOCHS, seed=PILOT_SEED)
         pilot[f"{rate:g}"] = train(trial).validation().accuracy
     rate = max(rates, key=lambda rate: pilot[f"{rate:g}"]) if pilot else rates[1]
     tested = [train(replace(base, lr=rate, seed=seed)).test() for seed in range(seeds)]

@@ -68,7 +68,7 @@ def configs(scale: str) -> dict[tuple[str, str, float], Config]:
     found = {}
     for data in SETS[scale]:
         base = image_runs.config(data, "ce", "sgd", STEPS[scale])
-        base = replace(base, schedule="constant", gradient="none")
+        base = replace(base, schedule="constant")
         for arm, changes in ARMS.items():
             for rate in RATES[scale] if data == "digits" else RATES["quick"]:
                 found[data, arm, rate] = replace(base, lr=rate, **changes)

@@ -68,7 +68,7 @@ _DIGITS: dict[str, Any] = {
 }
 SETTINGS: dict[str, dict[str, Settings]] = {
     "small": {"digits": Settings(_DIGITS, 60, (0.1,), 0, 2)},
-    "quick": {"mnist": Settings({"model_options": {"width": 100}}, 100, (0.1,), 0, 2)},
+    "quick": {"mnist": Settings({"model_options": {"width": 50}}, 60, (0.1,), 0, 2)},
     "full": {
         "mnist": Settings({}, 1000, RATES, 200, 3),
         "cifar10": Settings(_CIFAR10, 600, RATES, 150, 3),

@@ -49,16 +49,16 @@ _TRAINING = ("matplotlib", "sklearn", "torch", "torchvision", "tqdm")
 
 # In the order of the page: first what a reader asks of EXACT, then what it is built on.
 REPORTS = {
-    "when": Entry("When should I use EXACT?", _minutes(0.3, 2, 60), _TRAINING, leading=True),
-    "criticism": Entry("Criticism of EXACT", _minutes(0.3, 2, 60), _TRAINING, leading=True),
-    "paper": Entry("The papers' tables and figures", _minutes(1, 5, 120), _TRAINING),
+    "when": Entry("When should I use EXACT?", _minutes(0.5, 2, 60), _TRAINING, leading=True),
+    "criticism": Entry("Criticism of EXACT", _minutes(0.5, 2, 90), _TRAINING, leading=True),
+    "paper": Entry("The papers' tables and figures", _minutes(2, 5, 150), _TRAINING),
     "exact": Entry(
-        "EXACT: exactness and cost", _minutes(0.2, 1, 5), ("matplotlib", "mpmath", "torch")
+        "EXACT: exactness and cost", _minutes(0.6, 1, 8), ("matplotlib", "mpmath", "torch")
     ),
-    "honesty": Entry("Honesty of errors", _minutes(0.3, 3, 20)),
-    "accuracy": Entry("Accuracy", _minutes(0.3, 1.5, 5)),
-    "gradients": Entry("Gradients", _minutes(0.3, 1.5, 5)),
-    "speed": Entry("Speed", _minutes(0.2, 1.5, 8)),
+    "honesty": Entry("Honesty of errors", _minutes(1, 3, 40)),
+    "accuracy": Entry("Accuracy", _minutes(1, 1.5, 10)),
+    "gradients": Entry("Gradients", _minutes(1, 1.5, 10)),
+    "speed": Entry("Speed", _minutes(0.5, 1.5, 15)),
 }
 
 

@@ -120,20 +120,21 @@ def section(results: Results, scale: str) -> Section:
         for method in runs.SAMPLED
         if len(values := problem_rates(groups.get(ORDINARY, []), method)) > 1
     }
-    header = ["problems", "how many", "method"]
-    header += [f"n = {n}" for n in _POINTS[scale]] + ["rate", "worst problem, largest n"]
+    counts = _POINTS[scale]
+    shown = list(dict.fromkeys((counts[0], counts[len(counts) // 2], counts[-1])))
     rows = [
         [
-            name,
-            len(groups[name]),
+            f"{name} ({len(groups[name])})",
             method,
-            *(curve.at(n) for n in _POINTS[scale]),
+            *(curve.at(n) for n in shown),
             curve.rate,
             curve.worst[-1] if curve.worst else None,
         ]
         for name, own in curves.items()
         for method, curve in own.items()
     ]
+    header = ["problems (how many)", "method", *(f"n = {n}" for n in shown)]
+    header += ["rate", "worst problem, largest n"]
     pictures = [_picture(name, own, groups[name]) for name, own in curves.items()]
     return Section(
         "Error against the number of points",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -101,40 +101,65 @@ def _off(log_prob: float | None, truth: float) -> float | None:
     return None if log_prob is None else abs(math.expm1(min(log_prob - truth, 690.0)))
 
 
-def section(results: Results, scale: str) -> Section:
-    own = results["beside, mvnorth"]
+class Line(NamedTuple):
+    """What a program says of a problem: a row of the table."""
+
+    problem: str
+    d: int
+    program: str
+    log_prob: float | None
+    error: float | None
+    claimed: float | None
+
+
+def lines_of(results: Results) -> list[Line]:
+    """Return the truth and every program's answer for each problem."""
     scipy, mvtnorm, mvnxpb, brute = (
         results.get(f"beside, {name}", {}) for name in ("scipy", "mvtnorm", "MVNXPB", "Monte Carlo")
     )
-    values, errors, claims, z_scores = [], [], [], []
+    lines = []
+    for name, told in results["beside, mvnorth"].items():
+        truth, d = told["truth"], told["d"]
+        prob = math.exp(truth)
+        answers: list[tuple[str, float, float | None]] = [
+            (f"mvnorth ({told['used']})", *told["auto"]),
+            ("mvnorth, tilting", *told["tilting"]),
+        ]
+        if name in scipy:
+            answers.append(("scipy", scipy[name], None))
+        if name in mvtnorm:
+            value, absolute = mvtnorm[name]
+            answers.append(("mvtnorm", value, absolute / prob))
+        if name in mvnxpb:
+            answers.append(("MVNXPB", mvnxpb[name], None))
+        if name in brute:
+            share, standard = brute[name]
+            answers.append(("Monte Carlo", _log(share), standard / prob))
+        lines.append(Line(name, d, "truth", truth, told["truth error"], None))
+        lines += [
+            Line(name, d, program, value, _off(value, truth), claimed)
+            for program, value, claimed in answers
+        ]
+    return lines
+
+
+def section(results: Results, scale: str) -> Section:
+    own = results["beside, mvnorth"]
+    lines = lines_of(results)
+    programs = {line.program for line in lines}
+    claims, z_scores = [], []
     for name, told in own.items():
         truth = told["truth"]
-        share, standard = brute.get(name, (None, None))
-        r_value, r_error = mvtnorm.get(name, (None, None))
-        values.append(
-            [name, told["d"], truth, told["auto"][0], told["used"], told["tilting"][0],
-             scipy.get(name), None if share is None else _log(share), r_value, mvnxpb.get(name)]
-        )  # fmt: skip
-        errors.append(
-            [name, math.exp(truth), told["truth error"], _off(told["auto"][0], truth),
-             told["auto"][1], _off(told["tilting"][0], truth), told["tilting"][1],
-             _off(scipy.get(name), truth),
-             None if share is None else abs(share / math.exp(truth) - 1),
-             None if standard is None else standard / math.exp(truth),
-             _off(r_value, truth),
-             None if r_error is None else r_error / math.exp(truth),
-             _off(mvnxpb.get(name), truth)]
-        )  # fmt: skip
-        for method in ("auto", "tilting"):
-            off = abs(math.expm1(truth - told[method][0]))
-            claims.append(off <= told[method][1] + told["truth error"])
-        if standard is not None:
+        for log_prob, claimed in (told["auto"], told["tilting"]):
+            claims.append(abs(math.expm1(truth - log_prob)) <= claimed + told["truth error"])
+        if name in results["beside, Monte Carlo"]:
+            share, standard = results["beside, Monte Carlo"][name]
             z_scores.append(abs(share - math.exp(truth)) / standard)
     missing = []
-    if not mvtnorm:
+    if "mvtnorm" not in programs:
         get = "put Rscript on the PATH and install mvtnorm"
         missing.append(_missing("R's mvtnorm, pmvnorm", get))
-    if not mvnxpb:
+    if "MVNXPB" not in programs:
         small = scale == "small"
         get = "python -m validation accuracy" if small else "python -m pip install botorch"
         missing.append(_missing("BoTorch's MVNXPB", get))
@@ -150,18 +175,11 @@ def section(results: Results, scale: str) -> Section:
         ),
         *missing,
         Table(
-            "Side by side: log P",
-            ["problem", "d", "truth", "mvnorth", "by", "tilting", "scipy", "Monte Carlo",
-             "mvtnorm", "MVNXPB"],
-            values,
-        ),
-        Table(
-            "Side by side: relative error of P",
-            ["problem", "P", "truth known to", "mvnorth", "claimed", "tilting", "claimed", "scipy",
-             "Monte Carlo", "its standard error", "mvtnorm", "claimed", "MVNXPB"],
-            errors,
-            "Monte Carlo's standard error is relative to the true P; where no draw was inside, its "
-            "error is 1.",
+            "Side by side",
+            ["problem", "d", "program", "log P", "relative error of P", "claimed error"],
+            lines,
+            "The truth's error is that to which it is known; Monte Carlo's claim is its standard "
+            "error, and where no draw was inside, its error is 1.",
         ),
         Check(
             "mvnorth is inside its claimed error on all of these.",
@@ -173,30 +191,19 @@ def section(results: Results, scale: str) -> Section:
             bool(z_scores) and all(each < 4.5 for each in z_scores),
             f"Largest distance {max(z_scores, default=math.inf):.2f} standard errors.",
         ),
-    ]  # fmt: skip
-    return Section("Side by side", parts, _answer(own, scipy, mvtnorm, mvnxpb))
+    ]
+    return Section("Side by side", parts, _answer(lines, len(own)))
 
 
-def _answer(
-    own: dict[str, Any],
-    scipy: dict[str, float],
-    mvtnorm: dict[str, list[float]],
-    mvnxpb: dict[str, float],
-) -> str:
+def _answer(lines: list[Line], problems: int) -> str:
     """Return the median relative errors of all programs on the same problems."""
-    values = {
-        "mvnorth": {name: told["auto"][0] for name, told in own.items()},
-        "scipy": scipy,
-        "mvtnorm": {name: each[0] for name, each in mvtnorm.items()},
-        "MVNXPB": mvnxpb,
-    }
-    medians = []
-    for program, logs in values.items():
-        errors = [_off(logs[name], told["truth"]) or 0.0 for name, told in own.items()
-                  if name in logs]  # fmt: skip
-        if errors:
-            medians.append(f"{program} {float(np.median(errors)):.0e}")
-    return f"Median relative errors of P on {len(own)} problems: {', '.join(medians)}."
+    errors: dict[str, list[float]] = {}
+    for line in lines:
+        if line.error is not None and line.program != "truth":
+            program = "mvnorth" if line.program.startswith("mvnorth (") else line.program
+            errors.setdefault(program, []).append(line.error)
+    medians = [f"{program} {float(np.median(own)):.0e}" for program, own in errors.items()]
+    return f"Median relative errors of P on {problems} problems: {', '.join(medians)}."
 
 
 def _missing(what: str, command: str) -> NotRun:

@@ -21,10 +21,12 @@ from validation.reports.exact import (
     noise,
     noise_grid,
     overhead,
+    overhead_page,
     right,
 )
 from validation.reports.exact.measurements import digits_of, gradients_of, values_of
 from validation.reports.exact.right import Digits, Distances
+from validation.reports.parts import NOT_YET
 from validation.running import Task
 
 
@@ -91,17 +93,25 @@ def section(results: Results, scale: str) -> Section:
         *_finding(digits, rows),
         right.section(digits, rows),
         cost_page.section(results, scale),
-        cost_page.overhead_section(results, scale),
+        overhead_page.section(results, scale),
         noise.values(values),
         noise.gradients(gradients),
         grid_page.section(results, scale),
     ]
-    sections = {part.title: part.answer for part in parts if isinstance(part, Section)}
-    answer = " ".join(
-        sections[title]
-        for title in ("Is it right?", "Noise of the published estimate: the gradient of a batch")
-    )
-    return Section("EXACT", parts, answer)
+    return Section("EXACT", parts, _answer(digits, results, scale))
+
+
+def _answer(digits: list[Digits], results: Results, scale: str) -> str:
+    """Return a sentence each on errors, on cost and on the noise of the published estimate."""
+    sentences = []
+    if digits:
+        error = max(right.largest(digits, key) for key in ("double_value", "double_gradient"))
+        sentences.append(
+            "`exact_loss` computes EXACT's loss and its gradient without sampling, to "
+            f"{error:.0e} of 40 digits."
+        )
+    sentences += [cost_page.summary(results, scale), grid_page.summary(results, scale)]
+    return " ".join(sentence for sentence in sentences if sentence) or NOT_YET
 
 
 def _finding(digits: list[Digits], rows: list[Distances]) -> list[Finding]:

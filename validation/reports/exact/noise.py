@@ -12,6 +12,7 @@ from validation.page import Check, Picture, Section, Table, Text
 from validation.page.figures import axes
 from validation.reports.exact.measurements import ENOUGH, SHOWN
 from validation.reports.exact.right import Cells
+from validation.reports.parts import NOT_YET
 
 DEFAULT = 16  # N in the authors' code
 
@@ -107,7 +108,7 @@ def values(cells: Cells) -> Section:
     title = "Noise of the published estimate: the loss"
     rows = value_rows(cells)
     if not rows:
-        return Section(title, [], "Not computed yet.")
+        return Section(title, [], NOT_YET)
     default = [row for row in rows if row.n == DEFAULT]
     worst = max(default, key=lambda row: row.relative_std)
     significant = sum(row.is_biased and row.bias > 0 for row in default)
@@ -138,14 +139,15 @@ def values(cells: Cells) -> Section:
             ),
             Table(
                 "Estimates of the loss by N draws",
-                ["classes C", "P", "draws N", "relative std of P", "bias of -log P",
-                 "its standard error", "std of -log P", "biased"],
+                ["classes C", "P", "draws N", "relative std of P",
+                 "bias of -log P ± standard error", "std of -log P"],
                 [
-                    [*row[:7], "yes" if row.is_biased else "no"]
+                    [row.classes, row.prob, row.n, row.relative_std,
+                     _bias(row.bias, row.bias_error, row.is_biased), row.std]
                     for row in rows
                     if row.n in SHOWN
                 ],
-                "The bias is called so where it is more than three standard errors from 0.",
+                "A star: the bias is more than three standard errors from 0.",
             ),
             *[_spread([row for row in rows if row.classes == c], c) for c in classes],
             _bars(rows, classes[len(classes) // 2]),
@@ -209,7 +211,7 @@ def gradients(cells: Cells) -> Section:
     title = "Noise of the published estimate: the gradient of one example"
     rows = gradient_rows(cells)
     if not rows:
-        return Section(title, [], "Not computed yet.")
+        return Section(title, [], NOT_YET)
     default = [row for row in rows if row.n == DEFAULT]
     single = [row for row in rows if row.n == 1]
     worst = max(default, key=lambda row: row.log_error)
@@ -238,9 +240,15 @@ def gradients(cells: Cells) -> Section:
             Table(
                 "Gradients by N draws",
                 ["classes C", "P", "draws N", "cosine", "cosine, competitors", "error, P",
-                 "error, -log P", "bias, -log P", "its standard error", "biased"],
-                [[*row[:9], {True: "yes", False: "no", None: None}[row.is_biased]] for row in rows],
-                "The bias is that of the length along the exact gradient. Where fewer than "
+                 "error, -log P", "bias, -log P ± standard error"],
+                [
+                    [row.classes, row.prob, row.n, row.cosine, row.cosine_others, row.prob_error,
+                     row.log_error,
+                     _bias(row.bias, row.bias_error, row.is_biased) if row.enough else None]
+                    for row in rows
+                ],
+                "The bias is that of the length along the exact gradient; a star: it is more than "
+                "three standard errors from 0. Where fewer than "
                 f"{ENOUGH} draws were made, nothing is said of it: they are skewed.",
             ),
             *_pictures(default),
@@ -253,6 +261,10 @@ def gradients(cells: Cells) -> Section:
         ],
         answer,
     )  # fmt: skip
+
+
+def _bias(bias: float, error: float, is_biased: bool | None) -> str:
+    return f"{bias:.2g} ± {error:.1g}{' *' if is_biased else ''}"
 
 
 def _biased(rows: list[GradientNoise]) -> str:

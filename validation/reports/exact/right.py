@@ -6,9 +6,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from validation.page import Check, Section, Table, Text
+from validation.page import Check, NotRun, Section, Table, Text
 from validation.page.content import Part
 from validation.reports.exact.measurements import ENOUGH
+from validation.reports.parts import NOT_YET
 
 Cells: TypeAlias = dict[tuple[int, float], list[Any]]  # results of examples by (C, P)
 SIGMAS = 4.0  # standard errors within which a mean must be
@@ -72,7 +73,9 @@ def largest(rows: list[Any], column: str) -> float:
 
 
 def section(digits: list[Digits], rows: list[Distances]) -> Section:
+    missing = NotRun("Errors", "Some have no result yet.", "python -m validation exact --full")
     parts: list[Part] = [
+        *([] if digits and rows else [missing]),
         Text(
             "An example has C - 1 competitors with scores N(0, 1), and the label's score is raised "
             "or lowered until P is what the table says, from easy to hopeless. The value is "
@@ -106,17 +109,21 @@ def section(digits: list[Digits], rows: list[Distances]) -> Section:
 
 def answer(digits: list[Digits], rows: list[Distances]) -> str:
     """Return what came out, in one or two sentences."""
-    if not digits or not rows:
-        return "Not computed yet."
+    if not digits:
+        return NOT_YET
     exact = max(largest(digits, "double_value"), largest(digits, "double_gradient"))
     single = max(largest(digits, "single_value"), largest(digits, "single_gradient"))
+    first = (
+        f"`exact_loss` and its gradient differ from 40 digits by at most {exact:.0e} in double and "
+        f"{single:.0e} in single precision."
+    )
+    if not rows:
+        return first
     far = max(largest(rows, "sampled"), largest(rows, "drawn"))
     agrees = "agrees with" if far < SIGMAS else "does not agree with"
     return (
-        f"`exact_loss` and its gradient differ from 40 digits by at most {exact:.0e} in double and "
-        f"{single:.0e} in single precision. The value {agrees} sampled scores and with the "
-        f"published draws: the largest distance is {far:.1f} standard errors in {len(rows)} "
-        "examples."
+        f"{first} The value {agrees} sampled scores and with the published draws: the largest "
+        f"distance is {far:.1f} standard errors in {len(rows)} examples."
     )
 
 
@@ -133,7 +140,7 @@ def _checks(digits: list[Digits], rows: list[Distances]) -> list[Check]:
     sampled, drawn, gradient = (
         largest(rows, column) for column in ("sampled", "drawn", "drawn_gradient")
     )
-    return [
+    against_digits = [
         Check(
             "Value and gradient in double precision agree with 40 digits to 1e-13.",
             bool(digits) and all(error < 1e-13 for error in double),
@@ -144,6 +151,8 @@ def _checks(digits: list[Digits], rows: list[Distances]) -> list[Check]:
             bool(digits) and all(error < 3e-6 for error in single),
             f"Largest errors: {single[0]:.1e} and {single[1]:.1e}.",
         ),
+    ]
+    against_samples = [
         Check(
             "Value and gradient agree with the trapezoid to 1e-11 for all C and P.",
             bool(rows) and all(error < 1e-11 for error in trapezoid),
@@ -168,3 +177,4 @@ def _checks(digits: list[Digits], rows: list[Distances]) -> list[Check]:
             f"Largest distance: {gradient:.2f} of {compared}.",
         ),
     ]
+    return [*(against_digits if digits else []), *(against_samples if rows else [])]

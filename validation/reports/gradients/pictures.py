@@ -37,8 +37,8 @@ def differences(records: list[Record]) -> tuple[str, list[Part]]:
             for name in ("lower", "upper", "mean", "cov")
         ]
         method, d, box = key
-        what = "box" if box else "orthant"
-        rows.append([method, d, what, *offs, largest(group, "claimed"), len(group) - len(kept)])
+        what = f"{'box' if box else 'orthant'}, d = {d}"
+        rows.append([method, what, *offs, largest(group, "claimed"), len(group) - len(kept)])
     path = largest(r for r in smooth if r["method"] == "pathwise")
     tilted = [r for r in smooth if r["method"] == "tilting"]
     beyond = sum(r["outside"] for r in tilted)
@@ -47,7 +47,16 @@ def differences(records: list[Record]) -> tuple[str, list[Part]]:
     return answer, [
         Table(
             f"Derivatives beside differences of the value with the same {N} points",
-            ("method", "d", "", "off in lower", "upper", "mean", "cov", "claimed", "jumps"),
+            (
+                "method",
+                "problem",
+                "off in lower",
+                "in upper",
+                "in mean",
+                "in cov",
+                "claimed",
+                "jumps",
+            ),
             rows,
             "Random covariances. Pathwise derivatives are those of the Genz estimate itself; those "
             "of the tilted one hold the tilt, which differences move. The order of coordinates may "

@@ -9,6 +9,7 @@ from validation.page import Table
 from validation.page.content import Part
 from validation.reports import Results
 from validation.reports.honesty.counts import MEDIAN, Counted, Group, count, every_group_check
+from validation.reports.parts import NOT_YET
 from validation.reports.runs import Judgement, Known, Run, judge
 
 
@@ -82,5 +83,5 @@ def answer(subject: str, cases: Sequence[Claim]) -> str:
     """Return the sentence that opens a section."""
     counted = count(case.judged for case in cases)
     if not counted.claims:
-        return "Not computed yet."
+        return NOT_YET
     return f"{subject}: {counted} outside, where 1 % is promised."

@@ -13,6 +13,7 @@ from validation.page.content import Part
 from validation.problems import REFERENCE
 from validation.reports import Results
 from validation.reports.honesty.counts import Counted, Group, every_group_check, groups_table
+from validation.reports.parts import NOT_YET
 from validation.running import Task
 
 _SETTINGS = {
@@ -87,16 +88,16 @@ def section(results: Results) -> Section:
     }
     counts = {group: counted for group, counted in counts.items() if counted.claims}
     if not counts:
-        return Section(title, [], "Not computed yet.")
+        return Section(title, [], NOT_YET)
     total = _count([case for cases in by_method.values() for case in cases])
-    worst = max(
-        ((case.ratio, method, case) for method, cases in by_method.items() for case in cases),
-        key=lambda each: each[0],
+    method, worst = max(
+        ((method, case) for method, cases in by_method.items() for case in cases),
+        key=lambda each: each[1].ratio,
     )
     failures = [
-        [method, case.regime, case.d, case.log_prob, case.seed, f"{case.outside} of {case.claims}",
+        [name, case.regime, case.d, case.log_prob, case.seed, f"{case.outside} of {case.claims}",
          case.ratio]
-        for method, cases in by_method.items()
+        for name, cases in by_method.items()
         for case in cases
         if case.outside
     ]  # fmt: skip
@@ -122,7 +123,7 @@ def section(results: Results) -> Section:
     ]
     answer = (
         f"{total} of the claims for an entry are outside, where 1 % is promised; the largest true "
-        f"error is {worst[0]:.2g} times the claimed one (`{worst[1]}`, d = {worst[2].d})."
+        f"error is {worst.ratio:.2g} times the claimed one (`{method}`, d = {worst.d})."
     )
     return Section(title, parts, answer)
 

@@ -11,6 +11,7 @@ from validation.page.content import Part
 from validation.problems.narrow_boxes import narrow_boxes
 from validation.reports import Results
 from validation.reports.honesty.counts import Group, count, every_group_check
+from validation.reports.parts import NOT_YET
 from validation.reports.runs import Judgement, Known, Run, judge
 from validation.running import Task
 
@@ -89,7 +90,7 @@ def section(results: Results) -> Section:
         for row in value
     ]
     if not runs:
-        return Section("Narrow boxes", [], "Not computed yet.")
+        return Section("Narrow boxes", [], NOT_YET)
     groups = {
         Group(method, family): [run for run in runs if (run.family, run.method) == (family, method)]
         for family in _FAMILIES

@@ -10,6 +10,7 @@ from validation.reports import Results
 from validation.reports.honesty import known
 from validation.reports.honesty.counts import Counted, Group, count, groups_table
 from validation.reports.honesty.strata import COUNTS, METHODS, Claim, problems_of, tasks
+from validation.reports.parts import NOT_YET
 from validation.reports.runs import PROMISE
 
 
@@ -48,7 +49,7 @@ def section(results: Results, scale: str) -> Section:
     title = "By stratum: independent random problems"
     claims = claims_of(results)
     if not claims:
-        return Section(title, [], "Not computed yet.")
+        return Section(title, [], NOT_YET)
     groups = count_strata(claims)
     complete = scale == "full" and all(task.name in results for task in tasks(scale))
     tests = sum(counted.claims > 0 for counted in groups.values())
@@ -91,18 +92,20 @@ def section(results: Results, scale: str) -> Section:
 
 
 def _answer(claims: list[Claim], groups: dict[Group, Counted], tests: int) -> str:
-    by_method = totals(claims)
     shares = ", ".join(
         f"`{method}` {100 - 100 * counted.share:.2f} %"
-        for method, counted in by_method.items()
+        for method, counted in totals(claims).items()
         if counted.claims
     )
     failing = [group for group, c in groups.items() if c.honesty(tests) == "dishonest"]
-    worst = [f"{group} ({groups[group]} outside)" for group in failing]
-    exceptions = "; ".join(worst) if worst else "no stratum"
-    return f"Claimed errors held in this share of claims: {shares}. Dishonest beyond chance: " + (
-        f"{exceptions}."
-    )
+    if not failing:
+        exceptions = "In no stratum is the share of false claims above 1 % beyond chance."
+    else:
+        exceptions = "Above the promised 1 % beyond chance: " + "; ".join(
+            f"{group}, {groups[group]} outside" for group in failing
+        )
+        exceptions += "."
+    return f"Claimed errors held in this share of claims: {shares}. {exceptions}"
 
 
 def findings(by_method: dict[str, Counted], groups: dict[Group, Counted]) -> list[Finding]:

@@ -16,6 +16,7 @@ from validation.reports import Results, runs
 from validation.reports.honesty import known
 from validation.reports.honesty.counts import MEDIAN, Counted, Group, count, groups_table
 from validation.reports.honesty.table_runs import METHODS, TOLERANCE, tasks
+from validation.reports.parts import NOT_YET
 from validation.reports.runs import PROMISE, Judgement, Known, Run
 
 _DIMENSIONS: dict[str, Callable[[Known], bool]] = {
@@ -84,7 +85,7 @@ def section(results: Results, scale: str) -> Section:
     title = "The table of problems, many seeds each"
     cases = cases_of(results)
     if not cases:
-        return Section(title, [], "Not computed yet.")
+        return Section(title, [], NOT_YET)
     complete = scale == "full" and all(task.name in results for task in tasks(scale))
     kinds = by_kind(cases)
     totals = {kind: count(case.judged for case in members) for kind, members in kinds.items()}
