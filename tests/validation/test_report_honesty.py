@@ -55,6 +55,7 @@ def test_all_checks_hold_and_all_is_there():
 def test_sections_without_results_say_so():
     section = honesty.section({}, "small")
     assert section.answer == "Not computed yet."
+    assert _flagged(section) == []
 
 
 def test_a_claimed_error_that_is_too_small_is_seen(monkeypatch):

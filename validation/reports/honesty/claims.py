@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from validation.page import Table
+from validation.page import NotRun, Table
 from validation.page.content import Part
 from validation.reports import Results
 from validation.reports.honesty.counts import MEDIAN, Counted, Group, count, every_group_check
@@ -59,6 +59,8 @@ def count_by_group(
     cite : str
         The name under which docs cite the table.
     """
+    if not cases:
+        return [NotRun(subject, "They have no results yet.", "python -m validation honesty --full")]
     rows: list[list[Any]] = []
     counts: dict[Group, Counted] = {}
     for name, holds in {"all": lambda _: True, **groups}.items():
