@@ -122,8 +122,7 @@ def test_a_changed_cell_is_noticed():
     changed = entry(header=["d", "|error|"], rows=[[3, -2.6], ["four", None]])
     assert cited.fill(page, {"speed": stored}) == page
     assert cited.fill(page, {"speed": changed}) != page
-    with pytest.raises(ValueError, match="speed"):
-        cited.fill(page, {})
+    assert cited.NOT_MEASURED in cited.fill(page, {})
 
 
 def test_sentences_are_looked_for_in_the_page_and_the_table():
@@ -149,7 +148,11 @@ REPORT = {
                 {"commit": "e", "date": "2026-01-31"},
                 {"commit": "f", "date": "2026-02-01"},
             ],
-            "sections": {"r-part": {"title": "Part", "answer": "It is 3."}},
+            "sections": {
+                "r-part": {"title": "Part", "answer": "It is 3."},
+                "r-open": {"title": "Open", "answer": "Not computed yet."},
+            },
+            "not_run": [{"what": "1 of 2 tasks.", "why": "Not stored."}],
             "tables": {
                 "a.csv": {"title": "A", "header": ["x"], "rows": [[2]], "cite": "speed"},
                 "b.csv": {"title": "B", "header": ["x"], "rows": [[2]]},
@@ -171,7 +174,10 @@ def test_a_report_replaces_what_pages_cite(tmp_path):
         entry(name="other", sentences=["z"]),
         entry(name="left", header=["x"], rows=[[1]]),
     ]
-    pages = {"q.md": page_with("speed"), "p.md": page_with("new", "findings", "answer-r-part")}
+    pages = {
+        "q.md": page_with("speed"),
+        "p.md": page_with("new", "findings", "answer-r-part", "answer-r-open"),
+    }
     file = tmp_path / "index.json"
     file.write_text(json.dumps(REPORT))
     found = {each.name: each for each in cited.update(cited.read(file), old, pages)}
@@ -183,7 +189,10 @@ def test_a_report_replaces_what_pages_cite(tmp_path):
     assert found["other"] == old[1]
     assert (found["new"].page, found["new"].rows) == ("p.md", [[3.1235]])
     assert found["findings"].rows == [["c", "1", "2", "v"]]
-    assert "It is 3.\n" in cited.fill(pages["p.md"], found)
+    page = cited.fill(pages["p.md"], found)
+    assert "It is 3. <small>" in page
+    assert f"<!-- cited: answer-r-open -->\n{cited.NOT_MEASURED}\n" in page
+    assert cited._incomplete(file) == ["r is incomplete, without 1 of 2 tasks."]
     file.write_text(cited.dump(list(found.values())))
     assert cited.entries(file) == [through_json(each) for each in found.values()]
 

@@ -35,6 +35,8 @@ ROOT = Path(__file__).parents[1]
 FILE = Path(__file__).parent / "results" / "cited.json"
 PAGES = ROOT / "docs"
 
+NOT_MEASURED = "*Not measured yet.*"
+_NO_ANSWER = ("Not computed", "Not measured")  # what sections say that have no results yet
 _BLOCK = re.compile(r"<!-- cited: (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
 _NUMBER = re.compile(r"\d[\d,\u202f]*(?:\.\d+)?(?:e[-+]?\d+)?")
 
@@ -87,21 +89,23 @@ def table(name: str) -> Entry:
 
 def render(entry: Entry) -> str:
     """Return an entry as the Markdown that stands between the comments of its page."""
-    lines = [entry.text] if entry.text else []
-    if entry.rows:
-        lines = [_line(entry.header), "|" + "---|" * len(entry.header), *map(_line, entry.rows)]
     source = f"<small>`{entry.command}`, commit {entry.commit}, {entry.date}</small>"
+    if entry.text:
+        return f"{_minus_signs(entry.text)} {source}\n"
+    lines = [_line(entry.header), "|" + "---|" * len(entry.header), *map(_line, entry.rows)]
     return "\n".join([*lines, "", source, ""])
 
 
 def fill(page: str, stored: Mapping[str, Entry]) -> str:
-    """Return the text of a page with all its blocks written from the entries."""
+    """Return the text of a page with all its blocks written from the entries.
+
+    A block whose entry is missing says that it was not measured yet.
+    """
 
     def block(found: re.Match[str]) -> str:
         name = found[1]
-        if name not in stored or not (stored[name].rows or stored[name].text):
-            raise ValueError(f"the page cites {name!r}, which is not in {FILE.name}")
-        return f"<!-- cited: {name} -->\n{render(stored[name])}<!-- end -->"
+        text = render(stored[name]) if name in stored else f"{NOT_MEASURED}\n"
+        return f"<!-- cited: {name} -->\n{text}<!-- end -->"
 
     return _BLOCK.sub(block, page)
 
@@ -186,6 +190,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     stored = old = entries()
     for file in options.files if options.action == "update" else ():
+        for line in _incomplete(file):
+            print(line)
         pages = {page.name: page.read_text(encoding="utf-8") for page in PAGES.glob("*.md")}
         stored = update(read(file), stored, pages)
     for each in stored:
@@ -198,11 +204,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _incomplete(file: Path) -> list[str]:
+    """Return a line for each report of a JSON file that has tasks left."""
+    try:
+        reports = json.loads(file.read_text(encoding="utf-8"))["reports"]
+    except (json.JSONDecodeError, KeyError):
+        return []
+    return [
+        f"{name} is incomplete, without {each['what']}"
+        for name, section in reports.items()
+        for each in section["not_run"]
+        if re.match(r"\d+ of \d+ tasks", each["what"])
+    ]
+
+
 def write_pages(stored: Sequence[Entry], folder: Path = PAGES) -> None:
     """Write the blocks of all pages of a folder."""
     by_name = {each.name: each for each in stored}
     for page in sorted(folder.glob("*.md")):
         text = page.read_text(encoding="utf-8")
+        for name in blocks(text):
+            if name not in by_name:
+                print(f"{page.name}: {name} is not measured yet")
         if (filled := fill(text, by_name)) != text:
             page.write_text(filled, encoding="utf-8")
             print(page.relative_to(folder.parent))
@@ -220,7 +243,12 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         text = _number(abs(value))
         return f"\N{MINUS SIGN}{text}" if value < 0 else text
-    return re.sub(r"(?<!\\)\|", r"\|", str(value))
+    return _minus_signs(re.sub(r"(?<!\\)\|", r"\|", str(value)))
+
+
+def _minus_signs(text: str) -> str:
+    """Return a text with minus signs before its negative numbers; those of ranges stay hyphens."""
+    return re.sub(r"(?<![\w.)\]-])-(?=\.?\d)", "\N{MINUS SIGN}", text)
 
 
 def _number(value: float) -> str:
@@ -267,6 +295,8 @@ def _report_entries(report: Mapping[str, Any]) -> Iterator[Entry]:
     for address, section in report["reports"].items():
         dates = [each["date"] for each in section["computed"]]
         for place, inner in {address: section, **section["sections"]}.items():
+            if not inner["answer"] or inner["answer"].startswith(_NO_ANSWER):
+                continue
             made = entry(f"answer-{place}", inner["title"], section["commits"], dates)
             yield replace(made, text=inner["answer"])
         for table in section["tables"].values():

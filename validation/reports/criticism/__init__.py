@@ -117,9 +117,9 @@ SCALES = {
         ),
         (
             *_linear(("digits", *_PUBLISHED, *_OTHERS), *_LENGTHS),
-            Cell("digits", "hidden", _LENGTHS),
+            Cell("digits", "hidden", (250, 500)),
             Cell("digits", "small_cnn", (100, 200), 3),
-            Cell("mnist", "linear", (150, 300, 600), 3),
+            Cell("mnist", "linear", (150, 300), 3),
         ),
         (
             *_linear(("digits", *_PUBLISHED, *_OTHERS), 1000, 3000),

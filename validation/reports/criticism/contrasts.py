@@ -20,6 +20,7 @@ from validation.reports.criticism.equal import (
 from validation.reports.criticism.paired import Interval, interval, paired
 
 SIGMAS = 4.0  # standard errors within which a mean must be
+LOST = 0.5  # of the best accuracy: runs with less did not learn
 EQUAL = 0.5  # points of accuracy: a smaller difference is none in practice
 
 _OBJECTIVE = (
@@ -42,10 +43,29 @@ def objective(runs: Sequence[Equal]) -> Section:
                 "The paper's first version trains -log P; its critic found that even worse than "
                 "1 - P, reading it as the logarithm of the mean over the batch, and both worse "
                 "than cross-entropy. The later version trains 1 - P. The runs are those above."
+                + _lost(runs)
             ),
             contrast_table("The objective: differences of test accuracy, points", _OBJECTIVE, runs),
         ],
         answer=_answer(runs),
+    )
+
+
+def _lost(runs: Sequence[Equal]) -> str:
+    """Count the runs of each arm with less than half of the accuracy of the best arm there."""
+    counts: dict[str, int] = {}
+    for run in runs:
+        means = {arm: own["test"].mean(1) for arm, own in run.accuracies.items()}  # by rate
+        best = np.max(list(means.values()), axis=0)
+        for arm, values in means.items():
+            counts[arm] = counts.get(arm, 0) + int((values < LOST * best).sum())
+    listed = [f"{arm}: {count}" for arm, count in counts.items() if count]
+    if not listed:
+        return ""
+    return (
+        " Runs, by data set, recipe and learning rate, with less than half of the best loss's "
+        f"accuracy: {'; '.join(listed)}. Far on the wrong side -log P grows like the square of the "
+        "distance under normal noise, and like the distance under Gumbel noise."
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from validation.reports.criticism.paired import by_set
 from validation.reports.criticism.trainings import TUNED
 
-CE, EXACT = TUNED[0], "EXACT, 1 - P"
+CE, EXACT, ROBUST = "cross-entropy", "EXACT, 1 - P", "EXACT, robust"
 
 
 class Search(NamedTuple):
