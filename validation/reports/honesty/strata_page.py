@@ -105,9 +105,9 @@ def _extension(claims: list[Claim], scale: str, tests: int) -> list[Text]:
         Text(
             f"The number of problems in deep tails was raised from {COUNTS[scale]} to "
             f"{problems_of(scale, 'deep tail')} after the first ones had been seen: there `genz` "
-            f"had {first} outside, {first.honesty(tests)} among {tests} strata. The new problems alone "
-            f"have {new}, {new.honesty(tests)}. The two rows of `genz` came into the table of known "
-            "dishonesty after that."
+            f"had {first} outside, {first.honesty(tests)} among {tests} strata. The new problems "
+            f"alone have {new}, {new.honesty(tests)}. The two rows of `genz` came into the table "
+            "of known dishonesty after that."
         )
     ]
 
