@@ -155,14 +155,28 @@ def test_every_finding_is_on_the_first_screen(made):
     assert "1 holds, 1 does not hold, 1 not decided" in text
 
 
-def test_findings_of_later_reports_are_folded():
-    findings = [Finding(f"Claim {n}.", "", "1", "holds") for n in range(12)]
-    text = write_page(Page("A title", [], {"a": Section("A", findings)}, FACTS))
+def test_the_first_findings_of_each_report_are_shown_and_others_folded():
+    def section(name, count):
+        return Section(name, [Finding(f"{name} {n}.", "", "1", "holds") for n in range(count)])
+
+    reports = {
+        name: section(name.upper(), count) for name, count in zip("abcd", (5, 2, 5, 1), strict=True)
+    }
+    text = write_page(Page("A title", [], reports, FACTS))
     shown, folded = text[: text.index('id="a"')].split("<details class=more>")
-    assert shown.count("Claim ") == SHOWN
-    assert folded.count("Claim ") == 12 - SHOWN
-    left = 12 - SHOWN
-    assert f"{left} more findings <span class=count>{left} hold" in folded
+    claims = [re.findall(r">([A-D] \d)\.", part) for part in (shown, folded)]
+    assert claims == [
+        ["A 0", "A 1", "A 2", "B 0", "B 1", "C 0", "C 1", "C 2"],
+        ["A 3", "A 4", "C 3", "C 4", "D 0"],
+    ]
+    assert "5 more findings <span class=count>5 hold" in folded
+
+
+def test_few_findings_are_all_shown():
+    findings = [Finding(f"Claim {n}.", "", "1", "holds") for n in range(SHOWN + 1)]
+    text = write_page(Page("A title", [], {"a": Section("A", findings)}, FACTS))
+    assert "<details class=more>" not in text
+    assert text[: text.index('id="a"')].count("Claim ") == SHOWN + 1
 
 
 def test_checks_that_fail_are_named_first(made, sections):

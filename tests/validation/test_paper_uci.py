@@ -162,6 +162,15 @@ def test_broken_results_are_flagged(accuracies, claim):
     assert any(claim in each for each in flagged)
 
 
+def test_longer_training_is_judged_over_all_sets():
+    results = _results(longer=0.93)
+    del results["wine, fold 0, twice as long"]
+    section = uci_linear.section(results, "full")
+    assert not any("twice as long" in claim for claim in _flagged(section))
+    (left,) = (each for each in section.walk() if isinstance(each, NotRun) and "twice" in each.what)
+    assert "wine" in left.why
+
+
 def test_equally_good_trials_count_alike():
     trials = [(0.8, 0.99), (0.9, 0.7), (None, None), (0.9, 0.8)]
     chosen = uci_linear_runs._chosen([uci_linear_runs.Judged(*each) for each in trials])

@@ -10,6 +10,7 @@ from validation.page.inline import inline, plural
 from validation.page.outline import Place
 
 SHOWN = 8  # findings on the first screen; a reader opens the others
+OF_EACH = 3  # of them from one report at most
 
 SIGNS = {"holds": "\N{CHECK MARK}", "does not hold": "\N{BALLOT X}", "not decided": "?"}
 KINDS = {"holds": "good", "does not hold": "bad", "not decided": "wait"}
@@ -76,9 +77,7 @@ def _findings(places: Mapping[str, Place]) -> str:
     ]
     if not rows:
         return ""
-    # One row more than the screen holds is better than a fold with a single row in it.
-    shown = len(rows) if len(rows) <= SHOWN + 1 else SHOWN
-    first, rest = rows[:shown], rows[shown:]
+    first, rest = _split(rows)
     written = f"<h2>Findings <span class=count>{_counts(rows)}</span></h2>{_table(first, places)}"
     if rest:
         label = f"{plural(len(rest), 'more finding')} <span class=count>{_counts(rest)}</span>"
@@ -87,6 +86,17 @@ def _findings(places: Mapping[str, Place]) -> str:
         "<p class=note>Verdicts are computed from the results: a claim is not decided if its "
         "interval allows both.</p>"
     )
+
+
+def _split(rows: Sequence[_Row]) -> tuple[list[_Row], list[_Row]]:
+    """Return the findings that are shown and those that are folded, in the same order."""
+    if len(rows) <= SHOWN + 1:  # a fold with a single row in it would save nothing
+        return list(rows), []
+    first: list[_Row] = []
+    for row in rows:
+        if len(first) < SHOWN and sum(other[0] == row[0] for other in first) < OF_EACH:
+            first.append(row)
+    return first, [row for row in rows if row not in first]
 
 
 def _counts(rows: Sequence[_Row]) -> str:

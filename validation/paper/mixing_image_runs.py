@@ -88,17 +88,17 @@ def changes(table: str) -> tuple[str, ...]:
 
 def tasks(scale: str) -> list[Task]:
     """Return a task for each seed, with the runs of all losses, and one that checks the method."""
-    return [Task(AGREEMENT, agreement, {})] + [
-        Task(
-            task_name(table, f"{change}, " if change else "", seed),
-            run,
-            {"table": table, "change": change, "seed": seed, "setting": asdict(setting)},
-        )
-        for table, setting in SETTINGS[scale].items()
-        if there(setting.data)
-        for change in changes(table)
-        for seed in range(setting.seeds)
-    ]
+    listed = [Task(AGREEMENT, agreement, {})]
+    plan = {table: each for table, each in SETTINGS[scale].items() if there(each.data)}
+    for seed in range(max((each.seeds for each in plan.values()), default=0)):
+        for table, setting in plan.items():
+            if seed >= setting.seeds:
+                continue
+            for change in changes(table):
+                name = task_name(table, f"{change}, " if change else "", seed)
+                given = {"table": table, "change": change, "seed": seed}
+                listed.append(Task(name, run, given | {"setting": asdict(setting)}))
+    return listed
 
 
 def run(table: str, change: str, seed: int, setting: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,8 @@ ARMS: dict[str, dict[str, Any]] = {
     "cross-entropy": {"loss": "ce"},
 }
 _NO_LIMIT = 1e6  # so far above the scores that sigma is the exponential of a linear layer
-RATES = {"small": (0.5,), "quick": (0.1, 0.5), "full": (0.02, 0.1, 0.5)}
+RATES = {"small": (0.5,), "quick": (0.5,), "full": (0.02, 0.1, 0.5)}
+_IMAGE_RATES = (0.1, 0.5)  # of MNIST and CIFAR-10
 SEEDS = {"small": 2, "quick": 4, "full": 10}
 STEPS = {"small": 40, "quick": 80, "full": 200}
 SETS = {"small": ("digits",), "quick": ("digits",), "full": ("digits", "mnist", "cifar10")}
@@ -70,7 +71,7 @@ def configs(scale: str) -> dict[tuple[str, str, float], Config]:
         base = image_runs.config(data, "ce", "sgd", STEPS[scale])
         base = replace(base, schedule="constant")
         for arm, changes in ARMS.items():
-            for rate in RATES[scale] if data == "digits" else RATES["quick"]:
+            for rate in RATES[scale] if data == "digits" else _IMAGE_RATES:
                 found[data, arm, rate] = replace(base, lr=rate, **changes)
     return found
 

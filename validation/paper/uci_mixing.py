@@ -102,11 +102,16 @@ def _findings(ours: Accuracies) -> list[Finding]:
         Finding(
             "On UCI sets, F = 0-0.5 has the best mean rank of six losses.",
             "2.12 (linear), 2.37 (hidden layer), the next 2.30 and 2.40 (mixing paper, table 4)",
-            f"its mean rank is {lead} below that of {LOSSES[rival]}, the best of the others "
-            f"({sets})",
+            f"the best of the others, {LOSSES[rival]}, has a mean rank {_higher(lead)} ({sets})",
             rank_verdict(lead),
         ),
     ]
+
+
+def _higher(lead: Interval) -> str:
+    if lead.mean >= 0:
+        return f"higher by {lead.mean:.2f} ± {lead.half:.2f}"
+    return f"lower by {-lead.mean:.2f} ± {lead.half:.2f}"
 
 
 def _protocol(ours: Accuracies, scale: str) -> str:

@@ -99,16 +99,14 @@ def task_name(name: str, model: str) -> str:
 
 
 def tasks(scale: str) -> list[Task]:
-    """Return a task for each set and network, long ones first, and one that checks the method."""
+    """Return a task for each set and network, short ones first, and one that checks the method."""
     sets, effort = chosen(scale), EFFORTS[scale]
-    listed = []
-    for name in reversed(sets):
+    listed = [Task(AGREEMENT, agreement, {"data": sets[0]})] if sets else []
+    for name in sets:  # many sets are done soon, should the run be stopped
         steps = effort.steps if capped(name, scale) else None
         for model in MODELS:
             given = {"data": name, "model": model, "epochs": effort.epochs, "steps": steps}
             listed.append(Task(task_name(name, model), cells, given))
-    if sets:
-        listed.append(Task(AGREEMENT, agreement, {"data": sets[0]}))
     return listed
 
 

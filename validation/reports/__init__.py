@@ -50,7 +50,7 @@ _TRAINING = ("matplotlib", "sklearn", "torch", "torchvision", "tqdm")
 # In the order of the page: first what a reader asks of EXACT, then what it is built on.
 REPORTS = {
     "when": Entry("When should I use EXACT?", _minutes(0.5, 2, 60), _TRAINING, leading=True),
-    "criticism": Entry("Criticism of EXACT", _minutes(0.5, 2, 90), _TRAINING, leading=True),
+    "criticism": Entry("Criticism of EXACT", _minutes(0.5, 2, 90), _TRAINING),
     "paper": Entry("The papers' tables and figures", _minutes(2, 5, 150), _TRAINING),
     "exact": Entry(
         "EXACT: exactness and cost", _minutes(0.6, 1, 8), ("matplotlib", "mpmath", "torch")

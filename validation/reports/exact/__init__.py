@@ -122,7 +122,7 @@ def _finding(digits: list[Digits], rows: list[Distances]) -> list[Finding]:
     return [
         Finding(
             "EXACT's loss and gradient need no sampling: they are computed to rounding.",
-            "an estimate by N draws (v1, section 4.2)",
+            "an estimate by N draws (v1, section 4.3)",
             f"largest error {error:.0e} against 40 digits; {far:.1f} standard errors from samples "
             f"at most, in {len(rows)} examples",
             "holds" if error < 1e-13 and far < right.SIGMAS else "does not hold",

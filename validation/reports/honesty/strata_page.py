@@ -71,6 +71,7 @@ def section(results: Results, scale: str) -> Section:
             "to 1e-2. `auto` recognises most of these structures and does not sample; `tilting` "
             "is what it uses where it does."
         ),
+        *_extension(claims, scale, tests),
         groups_table(
             "Claims outside, by method and stratum",
             groups,
@@ -91,6 +92,26 @@ def section(results: Results, scale: str) -> Section:
     return Section(title, parts, _answer(claims, groups, tests))
 
 
+def _extension(claims: list[Claim], scale: str, tests: int) -> list[Text]:
+    """Return how the sample in deep tails came to be larger, with the new problems alone."""
+    if problems_of(scale, "deep tail") == COUNTS[scale]:
+        return []
+    deep = [c for c in claims if (c.method, c.regime) == ("genz", "deep tail")]
+    first, new = (
+        count(c.judged for c in deep if (c.seed < COUNTS[scale]) == is_first)
+        for is_first in (True, False)
+    )
+    return [
+        Text(
+            f"The number of problems in deep tails was raised from {COUNTS[scale]} to "
+            f"{problems_of(scale, 'deep tail')} after the first ones had been seen: there `genz` "
+            f"had {first} outside, {first.honesty(tests)} among {tests} strata. The new problems "
+            f"alone have {new}, {new.honesty(tests)}. The two rows of `genz` came into the table "
+            "of known dishonesty after that."
+        )
+    ]
+
+
 def _answer(claims: list[Claim], groups: dict[Group, Counted], tests: int) -> str:
     shares = ", ".join(
         f"`{method}` {100 - 100 * counted.share:.2f} %"
@@ -109,48 +130,52 @@ def _answer(claims: list[Claim], groups: dict[Group, Counted], tests: int) -> st
 
 
 def findings(by_method: dict[str, Counted], groups: dict[Group, Counted]) -> list[Finding]:
-    """Return the claims about the default and about tilting, and about plain Genz far out."""
+    """Return the claims about the default, about tilting, and about plain Genz far out."""
     tests = sum(counted.claims > 0 for counted in groups.values())
-    reliable = {
-        group: c
-        for group, c in groups.items()
-        if known.is_reliable(group.method) and c.claims and "," not in group.stratum
-    }
-    worst = max(reliable, key=lambda group: reliable[group].share)
-    held = {
-        name: f"{100 - 100 * c.share:.2f} % ({_kept(c)})"
-        for name, c in by_method.items()
-        if name in ("auto", "tilting")
-    }
-    genz = groups[Group("genz", "deep tail")]
-    return [
+    found = [
         Finding(
-            "Claimed errors hold in 99 % of runs with `auto` and `tilting`, and in no regime in "
-            "significantly fewer.",
+            f"Claimed errors of `{method}` hold in 99 % of runs, in every regime.",
             "",
-            f"`auto` {held['auto']}, `tilting` {held['tilting']}; worst regime: {worst}, "
-            f"{100 - 100 * reliable[worst].share:.2f} % ({_kept(reliable[worst])})",
-            _reliable(by_method, reliable, tests),
-        ),
+            _by_regime(method, by_method[method], groups),
+            _everywhere(_regimes(method, groups), tests),
+        )
+        for method in ("auto", "tilting")
+    ]
+    genz = groups[Group("genz", "deep tail")]
+    found.append(
         Finding(
             "Claimed errors of plain Genz (`genz`) also hold in deep tails (log P below -745).",
             "",
-            f"outside in {genz} claims, where 1 % is promised",
+            f"outside: {genz} of the claims, where 1 % is promised",
             _plain(genz),
-        ),
-    ]
+        )
+    )
+    return found
+
+
+def _regimes(method: str, groups: dict[Group, Counted]) -> dict[str, Counted]:
+    """Return the counts of a method by regime, over all numbers of coordinates."""
+    counts = {regime: groups.get(Group(method, regime)) for regime in REGIMES}
+    return {regime: c for regime, c in counts.items() if c is not None and c.claims}
+
+
+def _by_regime(method: str, total: Counted, groups: dict[Group, Counted]) -> str:
+    regimes = _regimes(method, groups)
+    worst = max(regimes, key=lambda regime: regimes[regime].share)
+    return f"{_kept(total)} in all; worst regime, {worst}: {_kept(regimes[worst])}"
 
 
 def _kept(counted: Counted) -> str:
     low, high = counted.interval
-    return f"{100 - 100 * high:.2f} to {100 - 100 * low:.2f}"
+    return f"{100 - 100 * counted.share:.2f} % ({100 - 100 * high:.2f} to {100 - 100 * low:.2f})"
 
 
-def _reliable(by_method: dict[str, Counted], groups: dict[Group, Counted], tests: int) -> Verdict:
-    pooled = [c for name, c in by_method.items() if known.is_reliable(name)]
-    if any(c.honesty(tests) == "dishonest" for c in [*pooled, *groups.values()]):
+def _everywhere(regimes: dict[str, Counted], tests: int) -> Verdict:
+    """Every regime must be shown to be honest: its 95 % interval ends at 1 % or below."""
+    verdicts = [counted.honesty(tests) for counted in regimes.values()]
+    if "dishonest" in verdicts:
         return "does not hold"
-    return "holds" if all(c.honesty(1) == "honest" for c in pooled) else "not decided"
+    return "holds" if all(verdict == "honest" for verdict in verdicts) else "not decided"
 
 
 def _plain(counted: Counted) -> Verdict:
