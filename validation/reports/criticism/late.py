@@ -121,7 +121,8 @@ def section(moments: Sequence[Moment]) -> Section:
                 "Means over data sets; splits, learning rates and models are averaged first. "
                 "-log p over 1 - p: their means over examples. Cosines are of the gradients of the "
                 "two in the scores of all examples, and in the weights; the ratio is the length of "
-                "the gradient of 1 - p in the weights over that of -log p.",
+                "the gradient of 1 - p in the weights over that of -log p. Where it is large, "
+                "cross-entropy is near a minimum and 1 - p is not.",
                 cite="criticism-late",
             ),
             _step_picture(moments),
@@ -217,7 +218,9 @@ def _answer(ends: Sequence[Moment], last: int) -> str:
     return (
         f"After {last} steps with cross-entropy {near:.0f} % of the training examples have p of at "
         f"least 0.9, but the gradients of cross-entropy and 1 - p {alike} alike: the cosine of "
-        f"their angle in the weights is {' and '.join(parts)}."
+        f"their angle in the weights is {' and '.join(parts)}. In the scores, example by example, "
+        f"it is {_spelled(_cosine(ends, 'score_cosine'))}: what differs is the weight of examples "
+        "with a small p."
     )
 
 
