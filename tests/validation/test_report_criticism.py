@@ -193,10 +193,14 @@ def test_shares_that_are_stuck_are_means_over_sets():
 
 
 @pytest.mark.parametrize(
-    ("gain", "verdict", "inside"),
-    [(0.1, "not decided", 4), (3.0, "holds", 2), (-3.0, "does not hold", 2)],
+    ("gain", "verdict", "said"),
+    [
+        (0.1, "not decided", "equal within 1.9"),
+        (3.0, "holds", "better, +"),
+        (-3.0, "does not hold", f"worse, {MINUS}"),
+    ],
 )
-def test_what_is_said_of_the_noise_follows_the_results(gain, verdict, inside):
+def test_what_is_said_of_the_noise_follows_the_results(gain, verdict, said):
     runs = trained({equal.EXACT: gain})
     if gain == 0.1:  # both signs: a difference is neither shown nor excluded
         runs = [
@@ -211,16 +215,16 @@ def test_what_is_said_of_the_noise_follows_the_results(gain, verdict, inside):
             )
             for run in runs
         ]
-        inside = 2
     assert contrasts.noise_finding(runs).verdict == verdict
     section = contrasts.noise(runs, gumbel_of(2000, 1))
-    assert section.answer.startswith(f"In {inside} of 4 comparisons")
+    assert said in section.answer
+    assert "(1 - P, plain)" in section.answer
 
 
 def test_equal_noise_is_said_to_be_equal():
     runs = trained({})
     assert contrasts.noise_finding(runs).verdict == "does not hold"
-    assert "In 4 of 4 comparisons" in contrasts.noise(runs, gumbel_of(2000, 1)).answer
+    assert "equal within 0.00 points" in contrasts.noise(runs, gumbel_of(2000, 1)).answer
 
 
 def searched(gain, longer=0.0, sets=6):

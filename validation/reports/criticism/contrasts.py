@@ -17,7 +17,7 @@ from validation.reports.criticism.equal import (
     differences,
     kinds,
 )
-from validation.reports.criticism.paired import Interval, interval, paired
+from validation.reports.criticism.paired import interval, paired
 
 SIGMAS = 4.0  # standard errors within which a mean must be
 LOST = 0.5  # of the best accuracy: runs with less did not learn
@@ -132,24 +132,18 @@ def noise(runs: Sequence[Equal], gumbel: Sequence[Sequence[float]]) -> Section:
     )
 
 
-def _noise_intervals(runs: Sequence[Equal], level: float) -> list[Interval]:
-    return [
-        interval(list(differences(runs, contrast, *kind).values()), level)
-        for contrast in _NOISE
-        for kind in kinds(runs)
-    ]
-
-
 def _noise_answer(runs: Sequence[Equal]) -> str:
-    every = _noise_intervals(runs, 0.90)
-    if not every or np.isnan(every[0].bound):
-        return ""
-    worst = max(each.bound for each in every)
-    inside = sum(each.bound < EQUAL for each in every)
-    return (
-        f"In {inside} of {len(every)} comparisons normal and Gumbel noise are shown to give the "
-        f"same accuracy within {EQUAL:g} points; in all of them within {worst:.2f} points."
-    )
+    parts = []
+    for contrast in reversed(_NOISE):
+        for recipe, steps in dict(kinds(runs)).items():
+            each = interval(list(differences(runs, contrast, recipe, steps).values()), 0.90)
+            if np.isnan(each.bound):
+                return ""
+            said = f"equal within {each.bound:.2f} points"
+            if each.low > 0 or each.high < 0:
+                said = f"{'better' if each.low > 0 else 'worse'}, {each} points"
+            parts.append(f"{said} ({contrast.objective}, {recipe})")
+    return f"In the longest runs normal noise is, beside Gumbel noise, {'; '.join(parts)}."
 
 
 def noise_finding(runs: Sequence[Equal]) -> Finding:

@@ -24,6 +24,11 @@ class Contrast(NamedTuple):
     first: str
     second: str
 
+    @property
+    def objective(self) -> str:
+        """The objective of the first."""
+        return self.first.partition(", ")[2]
+
 
 EXACT_LESS_CE = Contrast("EXACT (normal, 1 - P) less cross-entropy (Gumbel, -log P)", EXACT, CE)
 

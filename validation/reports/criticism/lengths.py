@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,11 +10,12 @@ import numpy as np
 
 from validation.page import Check, Table
 from validation.page.content import Part
-from validation.reports.criticism.paired import Interval, by_set, interval
+from validation.reports.criticism.paired import Interval, by_set, interval, signed
 from validation.reports.criticism.searches import CE, EXACT, Tuned
 from validation.reports.criticism.trainings import TUNED
 
 CONVERGED = 0.5  # points: what twice as many steps may change
+MUCH = 2.0  # points, on a single data set
 ENOUGH = 5  # data sets, for a mean over them
 
 
@@ -54,16 +56,18 @@ def _doubling(runs: Sequence[Tuned], loss: str, other: str | None = None) -> Dou
 def parts(runs: Sequence[Tuned]) -> list[Part]:
     """Return a table, and a check if there are enough data sets."""
     rows = doublings(runs)
-    fewer = ", ".join(
-        f"{run.name}: {max(run.searches)}" for run in runs if max(run.searches) < _longest(runs)
+    usual = statistics.mode(max(run.searches) for run in runs)
+    others = ", ".join(
+        f"{run.name}: {max(run.searches)}" for run in runs if max(run.searches) != usual
     )
     listed: list[Part] = [
         Table(
             "Are the runs long enough? Test accuracy with half and with all steps, %",
             ["loss", "half the steps", "all steps", "change, points (95 % interval)"],
             [[row.loss, row.half, row.full, str(row.change)] for row in rows],
-            f"Tuned again at each length; means over data sets. All steps are {_longest(runs)}"
-            + (f" ({fewer})." if fewer else "."),
+            f"Tuned again at each length; means over data sets. All steps are {usual}"
+            + (f" ({others})." if others else ".")
+            + _slow(runs),
             cite="criticism-lengths",
         )
     ]
@@ -80,5 +84,13 @@ def parts(runs: Sequence[Tuned]) -> list[Part]:
     return listed
 
 
-def _longest(runs: Sequence[Tuned]) -> int:
-    return max(max(run.searches) for run in runs)
+def _slow(runs: Sequence[Tuned]) -> str:
+    """Name the data sets on which cross-entropy still changes much with twice as many steps."""
+    changes = {}
+    for run in runs:
+        half, full = (run.searches[steps] for steps in sorted(run.searches)[-2:])
+        changes[run.name] = float(full.test[CE].mean() - half.test[CE].mean())
+    slow = [f"{name} ({signed(each)})" for name, each in changes.items() if abs(each) > MUCH]
+    if not slow:
+        return ""
+    return f" Cross-entropy changes by more than {MUCH:g} points on {', '.join(slow)}."
