@@ -307,9 +307,10 @@ def _report_entries(report: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def _several(commits: Sequence[str]) -> str:
-    if len(commits) <= 3:
+    """Return names of commits, the first few of many."""
+    if len(commits) <= 6:
         return ", ".join(commits)
-    return f"{', '.join(commits[:3])} and {len(commits) - 3} others"
+    return f"{', '.join(commits[:4])} and {len(commits) - 4} others"
 
 
 def _benchmark_entries(run: Mapping[str, Any]) -> Iterator[Entry]:

@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
 from exact_torch import metrics, recipes
-from validation.page import Check, Finding, NotRun, Picture, Section, Table
+from validation.page import Check, Finding, NotRun, Picture, Section, Table, Text
 from validation.paper import (
     image_grid,
     image_runs,
@@ -106,7 +106,16 @@ def test_a_network_below_a_linear_classifier_is_flagged(monkeypatch):
     results = full_results((0.0,) * 3) | {"linear, mnist": 0.905}
     claims = flagged(images.section(results, "full"))
     assert len(claims) == 1
-    assert claims[0].startswith("MNIST: the network is better")
+    assert claims[0].startswith("MNIST: with cross-entropy")
+
+
+def test_losses_below_a_linear_classifier_are_named(monkeypatch):
+    monkeypatch.setattr(image_runs, "there", lambda data: True)
+    section = images.section(full_results((-0.1,) * 3), "full")
+    assert flagged(section) == []
+    (told,) = [part.text for part in parts(section, Text) if part.text.startswith("MNIST: sci")]
+    assert "EXACT (first version) with ASAM (81.0 %)" in told
+    assert "hinge" not in told
 
 
 def test_differences_are_paired_and_intervals_students():

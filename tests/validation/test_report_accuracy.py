@@ -11,7 +11,7 @@ from validation import problems
 from validation.oracles import exact
 from validation.page import Check, Finding, Picture, Section, Table
 from validation.reports import accuracy, families, runs
-from validation.reports.accuracy import convergence, deterministic, special_functions
+from validation.reports.accuracy import automatic, convergence, deterministic, special_functions
 
 pytestmark = pytest.mark.slow  # compiles most kernels
 
@@ -83,6 +83,20 @@ def test_a_curve_is_the_median_of_root_mean_squares():
     assert curve.points == [64]
     assert curve.at(64) == pytest.approx(math.sqrt(0.125))
     assert curve.worst == [pytest.approx(1.0)]
+
+
+def test_gauss_rules_are_held_to_what_they_claim_and_others_to_rounding():
+    def failing(used, off, claimed):
+        run = runs.Run("auto", 4096, 0, -1.0 + off, claimed, used, 4096)
+        problem = runs.Known("p", 5, frozenset(), -1.0, 0.0, [run])
+        right = runs.Run("auto", 4096, 0, -1.0, 1e-14, "markov", 32)
+        other = runs.Known("q", 5, frozenset(), -1.0, 0.0, [right])
+        return [c.claim for c in automatic.checks([problem, other]) if not c.holds]
+
+    assert failing("gauss", 1e-6, 1e-5) == []
+    assert len(failing("gauss", 1e-6, 1e-7)) == 1
+    assert len(failing("quadrature", 1e-6, 1e-5)) == 1
+    assert failing("quadrature", 1e-14, 1e-13) == []
 
 
 def test_ulps():

@@ -157,7 +157,8 @@ def _summary(model: str, ours: Accuracies) -> Table:
     header += ["best or as good (% of sets)", "published"]
     note = (
         "Means over two seeds, 95 % intervals over sets. Equal accuracies all have the best of "
-        "their ranks here, as the published mean ranks must (they add up to less than 21)."
+        "their ranks here, as the published mean ranks must (they add up to less than 21). "
+        "Intervals are not adjusted for comparing several losses; the tests below are."
     )
     return Table(
         f"Table 4 of the mixing paper, {MODELS[model]}",

@@ -158,7 +158,7 @@ def section(results: Results, scale: str) -> Section:
             ),
             *_checks(curves),
             automatic.table(found),
-            automatic.check(found),
+            *automatic.checks(found),
             *_findings(rates),
         ],
         _answer(curves, rates),
