@@ -187,7 +187,7 @@ def test_losses_that_change_with_longer_training_are_named():
             results[name] = _fold(exact=0.92)
     (moved,) = said(results)
     assert moved.startswith("Not converged")
-    assert "half a point or more for EXACT +2.00 points" in moved
+    assert "half a point or more for EXACT +2." in moved
 
 
 def test_longer_training_is_judged_over_all_sets():
