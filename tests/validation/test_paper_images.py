@@ -65,7 +65,7 @@ def test_images():
     assert len(parts(section, Picture)) == 1
     assert [finding.verdict for finding in parts(section, Finding)] == ["not decided"] * 2
     assert "1 comparisons" in section.answer
-    assert section.answer.endswith("with equal tuning of the learning rate.")
+    assert section.answer.startswith("With equal tuning of the learning rate, ")
     commands = " ".join(part.command for part in parts(section, NotRun))
     for name in ("exact-v1-table1", "exact-v1-table2", "exact-v2-images"):
         assert f"train {name}" in commands
@@ -114,7 +114,7 @@ def test_losses_done_on_other_rows_leave_the_best_of_seven(monkeypatch):
         name: each for name, each in results.items() if "asam" not in name or "exact" in name
     }
     findings = parts(images.section(results, "full"), Finding)
-    assert findings[-1].claim.startswith("EXACT is the most accurate of seven")
+    assert "EXACT is the most accurate of seven" in findings[-1].claim
 
 
 def test_a_network_below_a_linear_classifier_is_flagged(monkeypatch):

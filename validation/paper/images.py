@@ -47,7 +47,8 @@ def section(results: Results, scale: str) -> Section:
         if not image_runs.there(data)
     ]
     if cells:
-        parts += [*decide_if_full(_findings(grid), scale), Text(_protocol(plan, cells))]
+        findings = decide_if_full(_findings(grid, plan), scale)
+        parts += [*findings, Text(_protocol(plan, cells))]
         for data in dict.fromkeys(cell.data for cell in cells):
             listed = [cell for cell in cells if cell.data == data]
             parts += [_table(grid, data, listed), *_picture(grid, data, listed)]
@@ -67,14 +68,16 @@ def _answer(grid: Grid) -> str:
             above = [where for where in rows if grid.difference(where, loss, "ce").mean > 0]
             told.append(
                 f"{LOSSES[loss]} is above cross-entropy in {len(above)} of {len(rows)} "
-                f"comparisons, by {apart} points on average"
+                f"comparisons; the mean difference is {apart} points"
             )
+    if not told:
+        return ""
     tuned = any(cell.pilot for cell in grid.cells)
-    suffix = ", with equal tuning of the learning rate." if tuned else "."
-    return "; ".join(told) + suffix if told else ""
+    prefix = "With equal tuning of the learning rate, " if tuned else ""
+    return f"{prefix}{'; '.join(told)}."
 
 
-def _findings(grid: Grid) -> list[Finding]:
+def _findings(grid: Grid, plan: image_runs.Plan) -> list[Finding]:
     """Return EXACT's two versions against cross-entropy, and its rank among seven losses."""
     found = []
     above_ce = images_published.exact_above_ce
@@ -87,6 +90,8 @@ def _findings(grid: Grid) -> list[Finding]:
     later, rows_of_later = above_ce(
         (row.exact, row.ce) for row in images_published.V2_TABLE.values()
     )
+    where = f"On images, with a small network trained for {plan.steps} steps,"
+    seeds = _seeds(plan)
     for loss, words in (
         (
             "exact_v1",
@@ -105,17 +110,21 @@ def _findings(grid: Grid) -> list[Finding]:
         below = sum(row.decided and row.mean < 0 for row in each)
         found.append(
             Finding(
-                f"{LOSSES[loss]} is more accurate than cross-entropy on images.",
+                f"{where} {LOSSES[loss]} is more accurate than cross-entropy.",
                 words,
-                f"{above} of {len(rows)} comparisons ({clear} clearly above, {below} clearly "
-                f"below); mean difference {apart} points",
+                f"{seeds}: above in {above} of {len(rows)} comparisons ({clear} clearly above, "
+                f"{below} clearly below); mean difference {apart} points",
                 apart.verdict(),
             )
         )
-    return [*found, *_best_of_seven(grid)]
+    return [*found, *_best_of_seven(grid, where, seeds)]
 
 
-def _best_of_seven(grid: Grid) -> list[Finding]:
+def _seeds(plan: image_runs.Plan) -> str:
+    return f"small network, {plan.seeds} seed{'' if plan.seeds == 1 else 's'}"
+
+
+def _best_of_seven(grid: Grid, where: str, seeds: str) -> list[Finding]:
     """Return whether EXACT is the most accurate of the later version's seven losses."""
     if not grid.rows(*_SEVEN):
         return []
@@ -124,11 +133,11 @@ def _best_of_seven(grid: Grid) -> list[Finding]:
     apart = grid.mean_difference("exact", others[0], level=1 - 0.05 / len(others))
     return [
         Finding(
-            "EXACT is the most accurate of seven losses on images.",
+            f"{where} EXACT is the most accurate of seven losses.",
             "best in 8 of 13 rows of the table of images, later version",
-            f"rank {order.index('exact') + 1} of {len(order)} in mean accuracy; {apart} points "
-            f"against {LOSSES[others[0]]}, the best of the others (99.2 % interval over seeds, as "
-            "there are six others)",
+            f"{seeds}: rank {order.index('exact') + 1} of {len(order)} in mean accuracy; {apart} "
+            f"points against {LOSSES[others[0]]}, the best of the others (99.2 % interval over "
+            "seeds, as there are six others)",
             apart.verdict(),
         )
     ]
@@ -177,9 +186,9 @@ def _table(grid: Grid, data: str, cells: Sequence[Cell]) -> Table:
         [
             "optimiser",
             "loss",
-            "first version",
-            "later version",
-            "ours",
+            "published, first version, %",
+            "published, later version, %",
+            "ours, %",
             "ours, minus cross-entropy, points",
             "± (95 %)",
         ],
@@ -243,7 +252,13 @@ def _pilots(cells: Sequence[Cell]) -> Table:
         ]
         for cell in cells
     ]
-    header = ["set", "optimiser", "loss", "chosen rate", "validation accuracy by rate, %"]
+    header = [
+        "set",
+        "optimiser",
+        "loss",
+        "chosen learning rate",
+        "validation accuracy by learning rate, %",
+    ]
     return Table("Learning rates, chosen on validation sets", header, rows)
 
 

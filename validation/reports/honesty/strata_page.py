@@ -144,7 +144,8 @@ def findings(by_method: dict[str, Counted], groups: dict[Group, Counted]) -> lis
     genz = groups[Group("genz", "deep tail")]
     found.append(
         Finding(
-            "Claimed errors of plain Genz (`genz`) also hold in deep tails (log P below -745).",
+            "Claimed errors of plain Genz (`genz`) also hold in deep tails (log P from -3000 to "
+            "-750).",
             "",
             f"outside: {genz} of the claims, where 1 % is promised",
             _plain(genz),
@@ -179,7 +180,7 @@ def _everywhere(regimes: dict[str, Counted], tests: int) -> Verdict:
 
 
 def _plain(counted: Counted) -> Verdict:
-    """One stratum that was named beforehand: its 95 % interval, without a correction."""
+    """Return the verdict on one stratum, by its 95 % interval without correction."""
     low, high = counted.interval
     if low > PROMISE:
         return "does not hold"
