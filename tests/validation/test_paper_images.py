@@ -347,6 +347,15 @@ def test_speed_of_all_published_networks():
     assert parts(too_little, Finding)[0].verdict == "does not hold"
 
 
+def test_speed_finding_needs_all_layers_and_networks_that_agree():
+    results = speed_results()
+    results["below, AlexNet"]["seconds"] = 1e3  # its last layer saves little
+    (finding,) = parts(single_logit_speed.section(results, "full"), Finding)
+    assert finding.verdict == "not decided"
+    results = {name: each for name, each in results.items() if not name.endswith(", 2^10")}
+    assert parts(single_logit_speed.section(results, "full"), Finding) == []
+
+
 def test_speed_that_falls_is_flagged():
     section = single_logit_speed.section(speed_results(-1e-4), "full")
     assert [claim for claim in flagged(section) if "grows" in claim]
@@ -357,9 +366,6 @@ def test_over_seeds():
     assert mean.mean == pytest.approx(7 / 3)
     assert mean.error == pytest.approx(math.sqrt((16 + 1 + 25) / 9 / 2 / 3))
     assert over_seeds.over([0.5]) == (0.5, None)
-    means = {"a": over_seeds.Mean(0.3, 0.01), "b": over_seeds.Mean(0.1, 0.01)}
-    assert over_seeds.ahead(means, least=True).startswith("b has the best mean, 0.1 ± 0.01")
-    assert over_seeds.ahead(means).endswith("none")
 
 
 def test_one_value_decides_nothing():

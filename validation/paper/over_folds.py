@@ -72,8 +72,12 @@ def over_sets(differences: Sequence[float], level: float = 0.95) -> Interval:
 
 
 def wilcoxon(differences: Sequence[float]) -> float:
-    """Return the p-value of Wilcoxon's signed-rank test over sets; 1 if all differences are 0."""
+    """Return the p-value of Wilcoxon's signed-rank test over sets; 1 if all differences are 0.
+
+    Differences below 1e-12 are rounding errors and count as 0.
+    """
     values = np.asarray(differences, float)
+    values = np.where(np.abs(values) < 1e-12, 0.0, values)
     if not values.any():
         return 1.0
     return float(stats.wilcoxon(values, method="exact" if (values != 0).all() else "auto").pvalue)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from validation.page.content import Verdict
@@ -83,33 +83,13 @@ def paired(values: Sequence[float], reference: Sequence[float]) -> Interval:
     return interval([a - b for a, b in zip(values, reference, strict=True)])
 
 
-def proportion(count: int, total: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share by Clopper and Pearson.
+def proportion(count: int, total: int, level: float = 0.95) -> tuple[float, float]:
+    """Return the interval of a share by Clopper and Pearson, of 95 % unless given.
 
     >>> [round(end, 3) for end in proportion(0, 10)]
     [0.0, 0.308]
     """
     from scipy import stats
 
-    low, high = stats.binomtest(count, total).proportion_ci(0.95, method="exact")
+    low, high = stats.binomtest(count, total).proportion_ci(level, method="exact")
     return float(low), float(high)
-
-
-def ahead(found: Mapping[str, Mean], *, least: bool = False) -> str:
-    """Say who has the largest mean (``least``: the smallest), and who is within two errors of it.
-
-    >>> ahead({"a": Mean(0.9, 0.01), "b": Mean(0.8, 0.01), "c": Mean(0.89, 0.01)})
-    'a has the best mean, 0.9 ± 0.01; within two standard errors of the difference: c'
-    """
-    order = sorted(found, key=lambda name: found[name].mean, reverse=not least)
-    first = found[order[0]]
-    said = f"{order[0]} has the best mean, {first}"
-    if first.error is None:
-        return f"{said} (one seed: no standard error)"
-    close = [
-        name
-        for name in order[1:]
-        if abs(found[name].mean - first.mean)
-        <= 2 * math.hypot(first.error, found[name].error or 0.0)
-    ]
-    return f"{said}; within two standard errors of the difference: {', '.join(close) or 'none'}"
