@@ -261,6 +261,12 @@ def test_a_wide_interval_decides_nothing():
     assert tuned.verdict_of(Interval(0.3, -1.0, 1.6)) == "not decided"
 
 
+def test_a_gain_is_held_to_its_published_size():
+    assert tuned.verdict_of(Interval(0.3, 0.1, 0.5)) == "does not hold"
+    assert tuned.verdict_of(Interval(0.5, 0.1, 0.9)) == "holds"
+    assert "by the published 0.64 points" in tuned.finding(searched(0.0)).claim
+
+
 def test_runs_that_are_too_short_are_flagged():
     assert len(flagged(tuned.section(searched(0.0, longer=0.6), 32))) == 1
     assert flagged(tuned.section(searched(0.0, longer=0.4), 32)) == []
