@@ -11,7 +11,7 @@ from scipy import optimize, special, stats
 from exact_torch import GaussianScores, exact_loss, recipes
 from exact_torch.train import Config
 from validation import toy
-from validation.page import Check, Finding, NotRun, Picture, Table
+from validation.page import Check, Finding, NotRun, Picture, Section, Table
 from validation.paper import (
     cost,
     plain_draws,
@@ -78,6 +78,29 @@ def test_at_small_scale_nothing_is_flagged(figure):
 def test_all_are_in_the_report():
     names = [figure.__name__.split(".")[-1] for figure in FIGURES]
     assert list(paper.FILES[: len(names)]) == names
+
+
+def test_the_answer_counts_published_claims(monkeypatch):
+    claims = [
+        Finding("EXACT is more accurate than cross-entropy.", "p", "ours", "not decided"),
+        Finding("EXACT has a better mean accuracy than cross-entropy.", "p", "ours", "not decided"),
+        Finding("A margin makes training more accurate.", "p", "ours", "holds"),
+        Finding("A claim of this project.", "", "ours", "holds"),
+    ]
+
+    class File:
+        @staticmethod
+        def section(results, scale):
+            return Section("file", claims)
+
+    monkeypatch.setattr(paper, "FILES", ("file",))
+    monkeypatch.setattr(paper, "_file", lambda name: File)
+    assert paper.section({}, "full").answer == (
+        "Of 3 published claims tested, 1 holds, 0 do not hold and 2 are not decided. That EXACT is "
+        "more accurate than cross-entropy is confirmed in none of the 2 claims of this kind."
+    )
+    claims[:] = []
+    assert paper.section({}, "full").answer == ""
 
 
 @pytest.mark.parametrize("figure", FIGURES[1:], ids=lambda figure: figure.TITLE)

@@ -175,12 +175,21 @@ def test_why_follows_the_results():
     runs = trained({equal.EXACT: -4.0})
     stuck = late.Stuck(Interval(15.0, 10.0, 20.0), Interval(1.0, 0.0, 2.0))
     told = equal.why(runs, stuck, Interval(0.1, -0.2, 0.4))
-    assert "15.0 % of the training examples stay below P = 0.05 (1.0 % with cross-entropy)" in told
-    assert "it is +0.10" in told
-    assert "no difference is shown" in told
+    assert told.startswith("Replacing cross-entropy by 1 - P and changing nothing else costs ")
+    assert (
+        "15.0 % of the training examples stay below P = 0.05, against 1.0 % with cross-entropy"
+        in told
+    )
+    assert "with equal tuning it is +0.10" in told
+    assert "(no difference is shown)" in told
     other = equal.why(runs, stuck._replace(exact=Interval(0.5, 0.4, 0.6)), Interval(-2, -3, -1))
     assert "stay below" not in other
-    assert "cross-entropy is ahead" in other
+    assert "Cross-entropy is more accurate in either case." in other
+    better = equal.why(trained({equal.EXACT: 4.0}), stuck, None)
+    assert "changing nothing else gains " in better
+    assert "reason" not in better
+    same = equal.why(trained({}), stuck, Interval(0.1, -0.2, 0.4))
+    assert "No difference is shown in either case." in same
     assert equal.why([run for run in runs if run.recipe == "plain"], None, None) == ""
 
 
@@ -254,6 +263,7 @@ def test_what_is_said_of_tuned_runs_follows_the_results(gain, verdict, told):
     section = tuned.section(searched(gain), 32)
     assert [each.verdict for each in findings(section)] == [verdict]
     assert told in section.answer
+    assert ("The published +0.64 is excluded" in section.answer) == (gain < 0.64)
     assert flagged(section) == []
 
 
@@ -268,7 +278,10 @@ def test_a_gain_is_held_to_its_published_size():
 
 
 def test_runs_that_are_too_short_are_flagged():
-    assert len(flagged(tuned.section(searched(0.0, longer=0.6), 32))) == 1
+    section = tuned.section(searched(0.0, longer=0.6), 32)
+    assert len(flagged(section)) == 1
+    assert [each.verdict for each in findings(section)] == ["not decided"]
+    assert "the claim is not decided" in section.answer
     assert flagged(tuned.section(searched(0.0, longer=0.4), 32)) == []
     assert lengths.doublings(searched(0.0, longer=0.4))[0].change.mean == pytest.approx(0.4)
 

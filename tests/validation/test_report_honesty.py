@@ -64,7 +64,7 @@ def test_a_claimed_error_that_is_too_small_is_seen(monkeypatch):
     found = _flagged(_section())
     for method in ("genz", "tilting"):
         assert any(claim.startswith(f"`{method}`:") for claim in found)
-    assert any("hold in all strata" in claim for claim in found)
+    assert any("None of the strata of `auto` or `tilting`" in claim for claim in found)
 
 
 def _claims(regime, method, outside, claims):

@@ -43,7 +43,7 @@ def section(results: Results, scale: str) -> Section:
     gpu = NotRun("The same on a GPU.", "It needs one.", "python -m validation.benchmarks.gpu")
     if min(len(by_classes), len(by_samples)) < 2:
         again = "python -m validation paper --full"
-        parts += [NotRun("Time", "It is measured on a quiet machine.", again), gpu]
+        parts += [NotRun("Time", "No stored results yet.", again), gpu]
         return Section(TITLE, parts, NOT_YET)
     in_classes = cost_page.exponent(by_classes, "published", "seconds")
     in_samples = cost_page.exponent(by_samples, "published", "seconds")

@@ -46,7 +46,7 @@ def section(results: Results, scale: str) -> Section:
         if not image_runs.there(data)
     ]
     if cells:
-        parts += [*_findings(grid), Text(_protocol(plan, cells))]
+        parts += [*_findings(grid, plan), Text(_protocol(plan, cells))]
         for data in dict.fromkeys(cell.data for cell in cells):
             listed = [cell for cell in cells if cell.data == data]
             parts += [_table(grid, data, listed), *_picture(grid, data, listed)]
@@ -66,14 +66,16 @@ def _answer(grid: Grid) -> str:
             above = [where for where in rows if grid.difference(where, loss, "ce").mean > 0]
             told.append(
                 f"{LOSSES[loss]} is above cross-entropy in {len(above)} of {len(rows)} "
-                f"comparisons, by {apart} points on average"
+                f"comparisons; the mean difference is {apart} points"
             )
-    return "; ".join(told) + ", with equal tuning of the learning rate." if told else ""
+    return "With equal tuning of the learning rate, " + "; ".join(told) + "." if told else ""
 
 
-def _findings(grid: Grid) -> list[Finding]:
+def _findings(grid: Grid, plan: image_runs.Plan) -> list[Finding]:
     """Return EXACT's two versions against cross-entropy, and its rank among seven losses."""
     found = []
+    where = f"On images, with a small network trained for {plan.steps} steps,"
+    seeds = _seeds(plan)
     for loss, words in (
         (
             "exact_v1",
@@ -91,17 +93,21 @@ def _findings(grid: Grid) -> list[Finding]:
         below = sum(row.decided and row.mean < 0 for row in each)
         found.append(
             Finding(
-                f"{LOSSES[loss]} is more accurate than cross-entropy on images.",
+                f"{where} {LOSSES[loss]} is more accurate than cross-entropy.",
                 words,
-                f"{above} of {len(rows)} comparisons ({clear} clearly above, {below} clearly "
-                f"below); mean difference {apart} points",
+                f"{seeds}: above in {above} of {len(rows)} comparisons ({clear} clearly above, "
+                f"{below} clearly below); mean difference {apart} points",
                 apart.verdict(),
             )
         )
-    return [*found, *_best_of_seven(grid)]
+    return [*found, *_best_of_seven(grid, where, seeds)]
 
 
-def _best_of_seven(grid: Grid) -> list[Finding]:
+def _seeds(plan: image_runs.Plan) -> str:
+    return f"small network, {plan.seeds} seed{'' if plan.seeds == 1 else 's'}"
+
+
+def _best_of_seven(grid: Grid, where: str, seeds: str) -> list[Finding]:
     """Return whether EXACT is the most accurate of the later version's seven losses."""
     if not grid.rows(*_SEVEN):
         return []
@@ -110,10 +116,10 @@ def _best_of_seven(grid: Grid) -> list[Finding]:
     apart = grid.mean_difference("exact", other)
     return [
         Finding(
-            "EXACT is the most accurate of seven losses on images.",
+            f"{where} EXACT is the most accurate of seven losses.",
             "best in 8 of 13 rows of the table of images, later version",
-            f"rank {order.index('exact') + 1} of {len(order)} in mean accuracy; {apart} points "
-            f"against {LOSSES[other]}, the best of the others",
+            f"{seeds}: rank {order.index('exact') + 1} of {len(order)} in mean accuracy; {apart} "
+            f"points against {LOSSES[other]}, the best of the others",
             apart.verdict(),
         )
     ]
@@ -162,9 +168,9 @@ def _table(grid: Grid, data: str, cells: Sequence[Cell]) -> Table:
         [
             "optimiser",
             "loss",
-            "first version",
-            "later version",
-            "ours",
+            "published, first version, %",
+            "published, later version, %",
+            "ours, %",
             "ours, minus cross-entropy, points",
             "± (95 %)",
         ],
@@ -228,7 +234,13 @@ def _pilots(cells: Sequence[Cell]) -> Table:
         ]
         for cell in cells
     ]
-    header = ["set", "optimiser", "loss", "chosen rate", "validation accuracy by rate, %"]
+    header = [
+        "set",
+        "optimiser",
+        "loss",
+        "chosen learning rate",
+        "validation accuracy by learning rate, %",
+    ]
     return Table("Learning rates, chosen on validation sets", header, rows)
 
 

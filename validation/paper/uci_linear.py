@@ -14,7 +14,7 @@ from validation.paper.side_by_side import distance as distance
 from validation.paper.uci_linear_checks import (
     LEARNED,
     agreement_check,
-    convergence_check,
+    convergence,
     equivalence_check,
     one_hot_check,
     optimum_check,
@@ -136,7 +136,7 @@ def _verdict(lead: Interval, before: float, scale: str) -> Verdict:
 
 
 def _with_longer(ours: Accuracies, results: Results, effort: Effort) -> Accuracies:
-    """Return the accuracies with the divisions that are trained twice as long in their place."""
+    """Return the accuracies with the splits that are trained twice as long in their place."""
     longer = _accuracies(results, effort, doubled=True).folds
     return Accuracies(
         {
@@ -171,8 +171,8 @@ def _findings(ours: Accuracies, longer: Accuracies, scale: str) -> list[Part]:
             Finding(
                 "EXACT's lead on UCI sets comes from cylinder-bands and car.",
                 f"{theirs[0]:+.2f} and {theirs[1]:+.2f} points (the same table)",
-                f"{leads[0]} and {leads[1]} points (95 % intervals over divisions{reduced}); "
-                f"{again[0]} and {again[1]} with one division trained twice as long; our file of "
+                f"{leads[0]} and {leads[1]} points (95 % intervals over splits{reduced}); "
+                f"{again[0]} and {again[1]} with one split trained twice as long; our file of "
                 "cylinder-bands lacks its first four columns",
                 both,
             )
@@ -197,11 +197,13 @@ def _answer(ours: Accuracies, scale: str) -> str:
         "does not hold": "the published lead of EXACT over cross-entropy is not found",
         "not decided": "it is not decided whether EXACT is better than cross-entropy",
     }[_verdict(lead, before, scale)]
-    best, worst = (f"{NAMES[loss]}, {ours.overall(loss):.2f} %" for loss in (order[0], order[-1]))
+    best, worst = order[0], order[-1]
     return (
-        f"For linear models, over {len(ours.sets)} UCI sets with a search in each division, "
+        f"For linear models, over {len(ours.sets)} UCI sets with a search in each split, "
         f"{said}: {lead} points (published {before:+.2f} on the same sets; Wilcoxon p = {p:.2g}). "
-        f"The best mean of the seven losses has {best}, the worst {worst}; cross-entropy has "
+        f"{NAMES[best]} has the best mean accuracy of the seven losses "
+        f"({ours.overall(best):.2f} %), {NAMES[worst]} the worst ({ours.overall(worst):.2f} %); "
+        "cross-entropy has "
         f"{ours.overall('ce'):.2f} and scikit-learn's logistic regression "
         f"{ours.overall('sklearn'):.2f} %."
     )
@@ -212,21 +214,21 @@ def _protocol(effort: Effort, scale: str) -> str:
     text = (
         "Published protocol: standardised features, C - 1 linear outputs (class 0 scores 0), SGD "
         "with momentum 0.9 and batches of 256, 16 rounds of 500 steps, a learning rate that falls "
-        "to 1e-4, one 80/20 division or the official test part, 20 random trials over weight "
+        "to 1e-4, one 80/20 split or the official test part, 20 random trials over weight "
         "decay, learning rate and clipping (EXACT: margin, and gradients divided by their average "
-        f"norm), then 5 seeds. Ours, recipe `{RECIPE}`: the four 75/25 divisions of the 121 "
+        f"norm), then 5 seeds. Ours, recipe `{RECIPE}`: the four 75/25 splits of the 121 "
         f"sets, each with its own search of {full.trials} trials and its own seed; trials are "
-        "judged on a fifth of the division's training part, and if several are equally good the "
+        "judged on a fifth of the split's training part, and if several are equally good the "
         "mean of their test accuracies counts; columns that UCI documents as categories are "
-        f"one-hot; {full.rounds} rounds of {full.steps} steps, and one division trained twice as "
-        "long to see whether that is enough. annealing is divided like the others, without its "
+        f"one-hot; {full.rounds} rounds of {full.steps} steps, and one split trained twice as "
+        "long to see whether that is enough. annealing is split like the others, without its "
         "official test file, which is scaled apart. scikit-learn's logistic regression is tuned "
         "over the same decays in the same way."
     )
     if scale != "full":
         text += (
             f" This run is reduced to {effort.trials} trials, {effort.rounds} rounds of "
-            f"{effort.steps} steps and {effort.folds} divisions of {len(effort.sets)} sets."
+            f"{effort.steps} steps and {effort.folds} splits of {len(effort.sets)} sets."
         )
     return text
 
@@ -254,8 +256,8 @@ def _remarks(ours: Accuracies) -> str:
     if below < 98:
         text += (
             f"annealing stays below the published 100 % with every method (at most {below:.1f} %), "
-            "scikit-learn included: the difference lies in the data, another division or another "
-            "coding of the columns, not in the training. "
+            "scikit-learn included: the difference probably lies in the data (another split or "
+            "another coding of the columns), not in the training. "
         )
     if "cylinder-bands" in ours.sets:
         text += (
@@ -267,7 +269,7 @@ def _remarks(ours: Accuracies) -> str:
     return text + (
         "The prior of Beta-Bernoulli is learned, as in the authors' code, and may go to 1, where "
         f"the loss is 0 for any network: on {worst} it has {values.min():.1f} to "
-        f"{values.max():.1f} % in the divisions. It is left out of the checks."
+        f"{values.max():.1f} % in the splits. It is left out of the checks."
     )
 
 
@@ -292,7 +294,7 @@ def _accuracy_checks(ours: Accuracies, results: Results, scale: str) -> list[Par
         why = f"{len(undone)} of {len(ours.sets)} sets are not done: {', '.join(undone)}."
         command = 'python -m validation paper --full --only "twice as long"'
         return [*checks, NotRun("Linear models on UCI sets, trained twice as long", why, command)]
-    return [*checks, convergence_check(ours, longer)]
+    return [*checks, convergence(ours, longer)]
 
 
 def _missing(sets: Sequence[str], scale: str) -> list[Part]:

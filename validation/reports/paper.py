@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+from collections import Counter
+from collections.abc import Sequence
 
-from validation.page import Check, NotRun, Section
+from validation.page import Check, Finding, NotRun, Section
 from validation.page.content import Part
 from validation.reports import Report, Results
 from validation.running import Task
@@ -59,4 +61,37 @@ def section(results: Results, scale: str) -> Section:
             else:
                 told = Check(f"`{name}` can be written.", False, repr(error))
             parts.append(Section(name, [told]))
-    return Section("The papers' tables and figures", parts)
+    findings = [part for each in parts for part in each.walk() if isinstance(part, Finding)]
+    return Section("The papers' tables and figures", parts, _answer(findings))
+
+
+def _answer(findings: Sequence[Finding]) -> str:
+    """Return how many published claims hold, and those of EXACT's lead over cross-entropy."""
+    published = [finding for finding in findings if finding.published]
+    if not published:
+        return ""
+    counts = Counter(finding.verdict for finding in published)
+    said = (
+        f"Of {len(published)} published claims tested, {_verb(counts['holds'], 'hold', 'holds')}, "
+        f"{_verb(counts['does not hold'], 'do not hold', 'does not hold')} and "
+        f"{_verb(counts['not decided'], 'are not decided', 'is not decided')}."
+    )
+    against = [each for each in published if _is_against_ce(each.claim)]
+    if not against:
+        return said
+    shown = sum(each.verdict == "holds" for each in against)
+    return (
+        f"{said} That EXACT is more accurate than cross-entropy is confirmed in {shown or 'none'} "
+        f"of the {len(against)} claims of this kind."
+    )
+
+
+def _verb(count: int, plural: str, singular: str) -> str:
+    return f"{count} {singular if count == 1 else plural}"
+
+
+def _is_against_ce(claim: str) -> bool:
+    """Return whether a claim says that EXACT is more accurate than cross-entropy."""
+    return "EXACT" in claim and claim.endswith("accuracy than cross-entropy.") | claim.endswith(
+        "more accurate than cross-entropy."
+    )

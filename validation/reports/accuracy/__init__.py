@@ -43,7 +43,7 @@ def section(results: Results, scale: str) -> Section:
             Text(
                 "Errors here are true ones: against closed forms, quadrature, transfer operators "
                 "and 40-digit arithmetic, none of which uses mvnorth. Whether the errors that "
-                "mvnorth itself reports can be trusted is another question, for the next report."
+                '`mvnorth` reports can be trusted is measured under "Honesty of errors".'
             ),
             *sections.values(),
         ],

@@ -1,4 +1,4 @@
-"""What is said of EXACT and cross-entropy at equal settings."""
+"""Sections on EXACT and cross-entropy at equal settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CE, EXACT = "Gumbel, -log P", "normal, 1 - P"
 
 
 class Contrast(NamedTuple):
-    """One loss less another, both by noise and objective."""
+    """One loss minus another, both by noise and objective."""
 
     title: str
     first: str
@@ -30,7 +30,7 @@ class Contrast(NamedTuple):
         return self.first.partition(", ")[2]
 
 
-EXACT_LESS_CE = Contrast("EXACT (normal, 1 - P) less cross-entropy (Gumbel, -log P)", EXACT, CE)
+EXACT_LESS_CE = Contrast("EXACT (normal, 1 - P) minus cross-entropy (Gumbel, -log P)", EXACT, CE)
 
 
 class Equal(NamedTuple):
@@ -93,7 +93,7 @@ def kinds(runs: Sequence[Equal]) -> list[tuple[str, int]]:
 
 
 def against_ce(runs: Sequence[Equal]) -> Section:
-    """On EXACT's loss and cross-entropy with the same settings."""
+    """Return the section on EXACT's loss and cross-entropy with the same settings."""
     rows = []
     for recipe, steps in kinds(runs):
         rows.append(
@@ -116,16 +116,21 @@ def against_ce(runs: Sequence[Equal]) -> Section:
                 "with momentum, batches of 64, learning rates that fall log-linearly to 1e-4."
             ),
             Table(
-                "EXACT less cross-entropy at equal settings, points of test accuracy",
-                ["recipe", *(f"lr = {rate:g}" for rate in RATES), "all rates", "best rates"],
+                "EXACT minus cross-entropy at equal settings, points of test accuracy",
+                [
+                    "recipe",
+                    *(f"lr = {rate:g}" for rate in RATES),
+                    "all learning rates",
+                    "best learning rates",
+                ],
                 rows,
                 "Means over data sets with 95 % intervals; splits and models of a data set are "
-                "averaged first. Best rates: each loss at the rate that is best on its validation "
-                "part.",
+                "averaged first. Best learning rates: each loss at the one that is best on its "
+                "validation part.",
                 cite="criticism-equal",
             ),
             contrast_table(
-                "EXACT less cross-entropy at equal settings: tests", (EXACT_LESS_CE,), runs
+                "EXACT minus cross-entropy at equal settings: tests", (EXACT_LESS_CE,), runs
             ),
             _rate_picture(runs, last),
             _accuracy_table(runs),
@@ -154,7 +159,7 @@ def _equal_answer(runs: Sequence[Equal]) -> str:
         values = list(differences(runs, EXACT_LESS_CE, recipe, steps).values())
         parts.append(f"{interval(values)} ({recipe}, {steps} steps; {paired(values).verdict})")
     return (
-        "With the same settings for both losses, EXACT's 1 - P under normal noise less "
+        "With the same settings for both losses, EXACT's 1 - P under normal noise minus "
         f"cross-entropy is, in points, {'; '.join(parts)}."
     )
 
@@ -165,11 +170,13 @@ def equal_finding(runs: Sequence[Equal]) -> Finding:
     The verdict is Wilcoxon's: a few data sets have differences far larger than the others.
     """
     shown, plain = [], []
-    for recipe, steps in kinds(runs):
-        values = list(differences(runs, EXACT_LESS_CE, recipe, steps).values())
-        tests = paired(values)
-        shown.append(f"{recipe}, {steps} steps: {interval(values)}, p = {tests.wilcoxon:.2g}")
+    for recipe, steps in reversed(kinds(runs)):
         if recipe == "plain":
+            values = list(differences(runs, EXACT_LESS_CE, recipe, steps).values())
+            tests = paired(values)
+            shown.append(
+                f"{interval(values)} points after {steps} steps (p = {tests.wilcoxon:.2g})"
+            )
             plain.append(tests.verdict)
     verdict: Verdict = "not decided"
     if set(plain) == {"worse"}:
@@ -177,10 +184,10 @@ def equal_finding(runs: Sequence[Equal]) -> Finding:
     elif set(plain) == {"better"}:
         verdict = "does not hold"
     return Finding(
-        "Put in the place of cross-entropy with no other change (plain), EXACT's 1 - P is less "
-        "accurate.",
+        "Replacing cross-entropy by EXACT's loss 1 - P, with nothing else changed, lowers "
+        "accuracy.",
         "EXACT did not reach cross-entropy (kexue.fm 9098, its own trials)",
-        f"points: {'; '.join(shown)} (Wilcoxon)",
+        ", ".join(shown),
         verdict,
     )
 
@@ -236,7 +243,7 @@ def _accuracy_table(runs: Sequence[Equal]) -> Table:
 
 
 def _rate_picture(runs: Sequence[Equal], steps: int) -> Picture:
-    title = "EXACT less cross-entropy against the learning rate"
+    title = "EXACT minus cross-entropy against the learning rate"
     figure, ax = axes(log="x", xlabel="learning rate", ylabel="points of test accuracy")
     rows = []
     for number, (recipe, length) in enumerate(kinds(runs)):
@@ -269,7 +276,7 @@ def why(runs: Sequence[Equal], stuck: Stuck | None, tuned: Interval | None) -> s
     """Return sentences that reconcile equal settings with equal tuning, from the results.
 
     ``stuck`` has the shares of training examples with P near 0 after plain runs, ``tuned`` EXACT
-    less cross-entropy with equal tuning.
+    minus cross-entropy with equal tuning.
     """
     last = dict(kinds(runs))  # the longest runs
     if set(last) != set(RECIPES):
@@ -278,30 +285,46 @@ def why(runs: Sequence[Equal], stuck: Stuck | None, tuned: Interval | None) -> s
         interval(list(differences(runs, EXACT_LESS_CE, recipe, last[recipe]).values()))
         for recipe in ("plain", "scheduled")
     )
-    best = interval(list(_at_best_rate(runs, "plain", last["plain"]).values()))
-    first = (
-        f"With no other change EXACT's 1 - P less cross-entropy is {plain} points, {best} at the "
-        f"best learning rate of each"
-    )
-    if stuck is not None and stuck.exact.mean > stuck.entropy.mean:
+    first = _replaced(plain)
+    if stuck is not None and plain.high < 0 and stuck.exact.mean > stuck.entropy.mean:
         first += (
-            ": its gradient vanishes where P is near 0, and "
-            f"{stuck.exact.mean:.1f} % of the training examples stay below P = 0.05 "
-            f"({stuck.entropy.mean:.1f} % with cross-entropy)"
+            " The likely reason is that the gradient of 1 - P vanishes where P is near 0: "
+            f"{stuck.exact.mean:.1f} % of the training examples stay below P = 0.05, against "
+            f"{stuck.entropy.mean:.1f} % with cross-entropy."
         )
-    changed = "is" if scheduled.mean > plain.mean else "is still"
     second = (
-        " With normalised scores and gradients and a sigma that falls from a large value, which "
-        f"keeps P away from 0 at first, it {changed} {scheduled}"
+        " With normalised scores and gradients and a decreasing sigma the difference is "
+        f"{scheduled}"
     )
     if tuned is None:
-        return f"{first}.{second}."
-    left = (
-        "no difference is shown"
-        if tuned.low <= 0 <= tuned.high
-        else f"cross-entropy is {'ahead' if tuned.mean < 0 else 'behind'}"
-    )
+        return f"{first}{second}: {_shown(scheduled)}."
+    if _shown(scheduled) == _shown(tuned):
+        both = _shown(tuned)
+        both = both[0].upper() + both[1:]
+        return f"{first}{second}; with equal tuning it is {tuned}. {both} in either case."
     return (
-        f"{first}.{second}; with learning rate, weight decay and treatment of gradients tuned "
-        + (f"alike for both as well, it is {tuned}: {left}.")
+        f"{first}{second} ({_shown(scheduled)}); with equal tuning it is {tuned} ({_shown(tuned)})."
     )
+
+
+def _replaced(plain: Interval) -> str:
+    """Return the sentence on 1 - P in place of cross-entropy, with nothing else changed."""
+    start = "Replacing cross-entropy by 1 - P and changing nothing else"
+    if plain.high < 0:
+        return (
+            f"{start} costs {-plain.mean:.2f} points of accuracy (95 % interval "
+            f"{-plain.high:.2f} to {-plain.low:.2f})."
+        )
+    if plain.low > 0:
+        return (
+            f"{start} gains {plain.mean:.2f} points of accuracy (95 % interval "
+            f"{plain.low:.2f} to {plain.high:.2f})."
+        )
+    return f"{start} changes accuracy by {plain} points: no difference is shown."
+
+
+def _shown(difference: Interval) -> str:
+    """Return which loss a difference, EXACT minus cross-entropy, shows to be more accurate."""
+    if difference.low > 0:
+        return "EXACT is more accurate"
+    return "cross-entropy is more accurate" if difference.high < 0 else "no difference is shown"

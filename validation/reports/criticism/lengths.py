@@ -1,4 +1,4 @@
-"""What is said of the length of runs: whether twice as many steps change anything."""
+"""Parts on the length of runs: whether twice as many steps change the results."""
 
 from __future__ import annotations
 
@@ -47,10 +47,19 @@ def _doubling(runs: Sequence[Tuned], loss: str, other: str | None = None) -> Dou
         means.append(by_set(values))
     half, full = means
     change = interval([full[name] - half[name] for name in full])
-    title = loss if other is None else f"{loss} less {other}"
+    title = loss if other is None else f"{loss} minus {other}"
     return Doubling(
         title, float(np.mean(list(half.values()))), float(np.mean(list(full.values()))), change
     )
+
+
+def exact_converged(runs: Sequence[Tuned]) -> bool:
+    """Return whether twice as many steps change EXACT by less than ``CONVERGED`` points.
+
+    Both its mean accuracy and its mean difference from cross-entropy must change by less.
+    """
+    both = (_doubling(runs, EXACT), _doubling(runs, EXACT, CE))
+    return all(abs(row.change.mean) < CONVERGED for row in both)
 
 
 def parts(runs: Sequence[Tuned]) -> list[Part]:

@@ -68,7 +68,7 @@ def section(results: Results, scale: str) -> Section:
     size = SIZES[scale]
     by_classes, by_samples = costs(results, scale)
     if min(len(by_classes), len(by_samples)) < 2:
-        missing = NotRun("Time and memory", "They are measured on a quiet machine.", _COMMAND)
+        missing = NotRun("Time and memory", "No stored results yet.", _COMMAND)
         return Section("Cost", [missing], NOT_YET)
     fits = {
         (program, key, axis): exponent(by, program, key)

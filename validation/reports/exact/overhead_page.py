@@ -40,7 +40,7 @@ def section(results: Results, scale: str) -> Section:
         if (name := f"overhead: {setting.pixels} pixels") in results
     }
     if not settings:
-        missing = NotRun("Seconds of a step", "They are measured on a quiet machine.", _COMMAND)
+        missing = NotRun("Seconds of a step", "No stored results yet.", _COMMAND)
         return Section(title, [missing], NOT_YET)
     lost = {
         (setting.pixels, loss): fewer_samples(steps, loss)

@@ -78,11 +78,12 @@ def compare(subject: str, groups: Groups, known: Mapping[Group, str], complete: 
             f"Honest again, or not found: {names(gone)}." if gone else "All are as the table says.",
         ),
         Check(
-            f"`auto` and `tilting` hold in all {subject}.",
+            f"None of the {subject} of `auto` or `tilting` is shown to be outside its claimed "
+            "error in more than 1 % of runs.",
             not reliable,
-            f"Not in: {names(reliable)}."
+            f"Shown to be outside: {names(reliable)}."
             if reliable
-            else f"In {sum(is_reliable(group.method) for group in groups)} of them.",
+            else f"{sum(is_reliable(group.method) for group in groups)} {subject}.",
         ),
     ]
 

@@ -168,7 +168,8 @@ def findings(claims: list[Claim], groups: dict[Group, Counted], scale: str) -> l
         )
     found.append(
         Finding(
-            "Claimed errors of plain Genz (`genz`) also hold in deep tails (log P below -745).",
+            "Claimed errors of plain Genz (`genz`) also hold in deep tails (log P from -3000 to "
+            "-750).",
             "",
             measured,
             _plain(judged),
@@ -209,7 +210,7 @@ def _everywhere(regimes: dict[str, Counted], tests: int) -> Verdict:
 
 
 def _plain(counted: Counted) -> Verdict:
-    """One stratum that was named beforehand: its 95 % interval, without a correction."""
+    """Return the verdict on one stratum, by its 95 % interval without correction."""
     low, high = counted.interval
     if low > PROMISE:
         return "does not hold"

@@ -116,7 +116,7 @@ def section(results: Results, scale: str) -> Section:
             "mvnorth's, both at the smallest number of points whose true root-mean-square error "
             "over several seeds meets the target; above 1 mvnorth is faster. True errors are "
             "against known answers. The machine and its versions stand at the foot of the page; "
-            f"the load, processes that wanted to run, was {said}. Seconds of the first two parts "
+            f"the load average was {said}. Seconds of the first two parts "
             "and of gradients are the processor's, the others those of the clock: a load above the "
             "number of cores means that other work is in these, and only ratios say something."
         ),
@@ -132,7 +132,7 @@ def _part(
 ) -> Section:
     """Return a part with its answer, or one that says that it is not measured yet."""
     if not there:
-        return without(title, "It is measured on a quiet machine.", "speed", scale)
+        return without(title, "No stored results yet.", "speed", scale)
     answer, parts = write(*given)
     return Section(title, parts, answer)
 
