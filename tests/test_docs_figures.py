@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from validation import cited
+from validation import cited, reports
 
 ROOT = Path(__file__).parents[1]
 ENTRIES = cited.entries()
@@ -112,12 +112,12 @@ def entry(**fields):
 
 
 def test_a_changed_cell_is_noticed():
-    stored = entry(header=["d", "|error|"], rows=[[3, -2.5], ["four", None], [2.1e-16, 12345.6]])
+    stored = entry(header=["d", "|error|"], rows=[[3, -2.5], ["four", None], [2.1e-16, 12.5]])
     page = cited.fill("a\n<!-- cited: speed -->\n<!-- end -->\nb", {"speed": stored})
     assert "| 3 | \N{MINUS SIGN}2.5 |" in page
     assert r"| d | \|error\| |" in page
     assert "| four |  |" in page
-    assert "| 2.1e\N{MINUS SIGN}16 | 12,346 |" in page
+    assert "| 2.1e\N{MINUS SIGN}16 | 12.5 |" in page
     assert "`run`, commit abc, 2026-01-01" in page
     changed = entry(header=["d", "|error|"], rows=[[3, -2.6], ["four", None]])
     assert cited.fill(page, {"speed": stored}) == page
@@ -168,7 +168,8 @@ def page_with(*names):
     return "".join(f"<!-- cited: {name} -->\n<!-- end -->\n" for name in names)
 
 
-def test_a_report_replaces_what_pages_cite(tmp_path):
+def test_a_report_replaces_what_pages_cite(tmp_path, monkeypatch):
+    monkeypatch.setattr(reports, "REPORTS", {"r": None})
     old = [
         entry(header=["x"], rows=[[1]], sentences=["one"]),
         entry(name="other", sentences=["z"]),
@@ -195,6 +196,32 @@ def test_a_report_replaces_what_pages_cite(tmp_path):
     assert cited._incomplete(file) == ["r is incomplete, without 1 of 2 tasks."]
     file.write_text(cited.dump(list(found.values())))
     assert cited.entries(file) == [through_json(each) for each in found.values()]
+
+
+def test_some_reports_do_not_replace_the_findings(tmp_path, monkeypatch):
+    monkeypatch.setattr(reports, "REPORTS", {"r": None, "s": None})
+    file = tmp_path / "r.json"
+    file.write_text(json.dumps(REPORT))
+    found = {each.name: each for each in cited.read(file)}
+    assert "findings" not in found
+    assert found["speed"].command == "python -m validation r --full"
+
+
+def test_numbers_have_the_format_of_the_page():
+    text = cited.render(
+        entry(
+            header=["1 - P", "p", "x"],
+            rows=[["`a - 1`: -log P", 2.5e-5, 98.333], ["a|b", 0.5, 7.5], ["c", None, -1.25]],
+        )
+    )
+    rows = [
+        "| 1 \N{MINUS SIGN} P | p | x |",
+        "|---|---|---|",
+        "| `a - 1`: \N{MINUS SIGN}log P | 2.5e\N{MINUS SIGN}5 | 98.33 |",
+        "| a\\|b | 0.5 | 7.50 |",
+        "| c |  | \N{MINUS SIGN}1.25 |",
+    ]
+    assert text.splitlines()[:5] == rows
 
 
 def test_a_benchmark_replaces_its_entries(tmp_path):

@@ -29,7 +29,7 @@ _ABOUT = (
 _SCALES = {
     "small": "The smallest size of every experiment, which only shows that the reports work",
     "quick": "Reduced experiments; `python -m validation --full` runs them at their full size",
-    "full": "All experiments that a computer without a GPU can run",
+    "full": "Full-size experiments",
 }
 
 
@@ -118,7 +118,7 @@ def _compute(
 
 
 def flagged(found: Mapping[str, Section]) -> list[Check]:
-    """Return the checks that do not hold."""
+    """Return the checks that failed."""
     return [check for check in checks(found.values()) if not check.holds]
 
 
@@ -133,9 +133,13 @@ def write(found: Mapping[str, Section], scale: str, folder: Path, name: str) -> 
     for oracle in inventory.oracles():
         facts[f"oracle: {oracle.name}"] = oracle.version or f"missing: {oracle.install}"
     origins = [origin for section in found.values() for origin in section.origins]
-    tasks = sum(origin.tasks for origin in origins)
+    computed = sum(origin.tasks for origin in origins)
+    tasks = sum(section.tasks for section in found.values())
     seconds = sum(origin.seconds for origin in origins)
-    size = f"{_SCALES[scale]}: {tasks:,} tasks, {describe_seconds(seconds)} of one core."
+    size = (
+        f"{_SCALES[scale]}: {computed:,} of {tasks:,} tasks computed, "
+        f"{describe_seconds(seconds)} of CPU time."
+    )
     leading = [name for name, entry in reports.REPORTS.items() if entry.leading]
     return write_files(folder, name, Page(_TITLE, [_ABOUT, size], found, facts, leading))
 
@@ -166,7 +170,7 @@ def _section(name: str, scale: str, came: Iterable[tuple[Task, Outcome | None]])
         else:
             parts = [Check("The report can be written.", False, repr(error))]
     origins = _origins([each for _, each in found if each and each.failure is None])
-    return Section(reports.REPORTS[name].title, [*first, *parts], answer, origins)
+    return Section(reports.REPORTS[name].title, [*first, *parts], answer, origins, len(found))
 
 
 def _origins(outcomes: Iterable[Outcome]) -> list[Origin]:

@@ -23,13 +23,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from validation import reports
+from validation.page.numbers import MINUS, format_column, is_number, tidy_signs
 
 ROOT = Path(__file__).parents[1]
 FILE = Path(__file__).parent / "results" / "cited.json"
@@ -91,8 +93,11 @@ def render(entry: Entry) -> str:
     """Return an entry as the Markdown that stands between the comments of its page."""
     source = f"<small>`{entry.command}`, commit {entry.commit}, {entry.date}</small>"
     if entry.text:
-        return f"{_minus_signs(entry.text)} {source}\n"
-    lines = [_line(entry.header), "|" + "---|" * len(entry.header), *map(_line, entry.rows)]
+        return f"{_text(entry.text)} {source}\n"
+    columns = map(_column, zip(*entry.rows, strict=True))
+    rows = [_line(row) for row in zip(*columns, strict=True)]
+    header = _line([_text(name) for name in entry.header])
+    lines = [header, "|" + "---|" * len(entry.header), *rows]
     return "\n".join([*lines, "", source, ""])
 
 
@@ -130,8 +135,9 @@ def unsupported(entry: Entry) -> list[str]:
     """Return the sentences of an entry with a table that have a figure which is not in it."""
     if not entry.rows:
         return []
-    texts = [_cell(cell) for row in entry.rows for cell in row] + [*entry.header, entry.title]
-    raw = [abs(cell) for row in entry.rows for cell in row if isinstance(cell, float | int)]
+    cells = [cell for row in entry.rows for cell in row if cell is not None]
+    texts = [cell for cell in cells if isinstance(cell, str)] + [*entry.header, entry.title]
+    raw = [abs(cell) for cell in cells if is_number(cell)]
     known = [float(each.replace(",", "")) for each in _numbers(" ; ".join(texts))] + raw
     return [
         sentence
@@ -231,41 +237,38 @@ def write_pages(stored: Sequence[Entry], folder: Path = PAGES) -> None:
             print(page.relative_to(folder.parent))
 
 
-def _line(cells: Sequence[Any]) -> str:
-    return "| " + " | ".join(map(_cell, cells)) + " |"
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
 
 
-def _cell(value: Any) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        text = _number(abs(value))
-        return f"\N{MINUS SIGN}{text}" if value < 0 else text
-    return _minus_signs(re.sub(r"(?<!\\)\|", r"\|", str(value)))
+def _column(values: Sequence[Any]) -> list[str]:
+    """Return the cells of a column as the page of the validation has them, in Markdown."""
+    given = ["" if value is None or value != value else value for value in values]
+    cells = [_text(value) if isinstance(value, str) else value for value in given]
+    return [
+        _plain_power(value, cell) if is_number(value) else cell
+        for value, cell in zip(values, format_column(cells), strict=True)
+    ]
 
 
-def _minus_signs(text: str) -> str:
-    """Return a text with minus signs before its negative numbers; those of ranges stay hyphens."""
-    return re.sub(r"(?<![\w.)\]-])-(?=\.?\d)", "\N{MINUS SIGN}", text)
+def _plain_power(value: float, cell: str) -> str:
+    """Return a number of a page as plain text: "3.1e5", or "76.8" if it needs no power."""
+    mantissa, _, exponent = cell.removesuffix("</sup>").partition("\N{MULTIPLICATION SIGN}10<sup>")
+    if not exponent:
+        return cell
+    if 0.01 <= abs(value) < 1e4:
+        return f"{value:.{4 if abs(value) >= 1e3 else 3}g}".replace("-", MINUS)
+    return f"{mantissa}e{exponent.strip()}"
 
 
-def _number(value: float) -> str:
-    """Return a number from 0 on with two to four digits that count."""
-    if value == 0 or 1 <= value < 1e3:
-        return f"{value:.4g}"
-    if 1e-3 <= value < 1:
-        return f"{value:.3g}"
-    if 1e3 <= value < 1e7:
-        return f"{value:,.0f}"
-    digits, exponent = f"{value:.1e}".split("e")
-    # A line may break after a hyphen, not after a minus sign.
-    return f"{digits.removesuffix('.0')}e{int(exponent)}".replace("-", "\N{MINUS SIGN}")
+def _text(text: str) -> str:
+    """Return a text with minus signs, except in code, and with the bars of tables escaped."""
+    parts = re.split(r"(`[^`]*`)", re.sub(r"(?<!\\)\|", r"\|", text))
+    return "".join(part if part.startswith("`") else tidy_signs(part) for part in parts)
 
 
 def _numbers(text: str) -> list[str]:
-    return _NUMBER.findall(text)
+    return _NUMBER.findall(text.replace(MINUS, "-"))
 
 
 def _is_among(figure: str, known: Sequence[float]) -> bool:
@@ -278,9 +281,15 @@ def _is_among(figure: str, known: Sequence[float]) -> bool:
 
 
 def _report_entries(report: Mapping[str, Any]) -> Iterator[Entry]:
-    """Yield the findings of a report's JSON file, its answers, and its tables with a name."""
+    """Yield the findings of a report's JSON file, its answers, and its tables with a name.
+
+    The list of findings is left out if the run had some of the reports only.
+    """
     run = report["run"]
-    command = "python -m validation" + ("" if run["scale"] == "quick" else f" --{run['scale']}")
+    complete = set(reports.REPORTS) <= set(report["reports"])
+    names = [] if complete else list(report["reports"])
+    options = [] if run["scale"] == "quick" else [f"--{run['scale']}"]
+    command = " ".join(["python -m validation", *names, *options])
 
     def entry(name: str, title: str, commits: Sequence[str], dates: Sequence[str]) -> Entry:
         made = _several(commits or [run["commit"]]), max([*dates, ""]) or run["date"]
@@ -291,7 +300,8 @@ def _report_entries(report: Mapping[str, Any]) -> Iterator[Entry]:
     columns = ["claim", "published", "ours", "verdict"]
     rows = [[each[column] for column in columns] for each in report["findings"]]
     findings = entry("findings", "Findings", commits, [each["date"] for each in every])
-    yield replace(findings, header=columns, rows=rows)
+    if complete:
+        yield replace(findings, header=columns, rows=rows)
     for address, section in report["reports"].items():
         dates = [each["date"] for each in section["computed"]]
         for place, inner in {address: section, **section["sections"]}.items():

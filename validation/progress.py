@@ -1,4 +1,4 @@
-"""What ``python -m validation`` prints while it computes: what runs now, and how long is left."""
+"""Print the progress of ``python -m validation``: running tasks and time left."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Display:
             self._print(f"Computed in {describe_seconds(self.clock() - self.start)}{failures}.")
 
     def begin(self, index: int) -> None:
-        """A task begins."""
+        """Record that a task has started."""
         with self._lock:
             self._state.running[index] = self.clock()
 

@@ -104,7 +104,7 @@ def test_answers_of_leading_reports_are_on_the_first_screen(made, run, tmp_path,
     run()
     text = (tmp_path / "index.html").read_text()
     assert "<dd>It is four.</dd>" in text
-    assert "2 tasks" in text
+    assert "2 of 2 tasks computed" in text
 
 
 def test_only_some_tasks(made, run, tmp_path):

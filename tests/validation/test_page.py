@@ -93,12 +93,19 @@ def test_everything_is_in_the_page(made):
     text = write_page(made)
     for part in ("Some <code>code</code>", 'href="https://example.org"', "x &lt; y", "a &lt; b"):
         assert part in text.replace("\N{NO-BREAK SPACE}", " ")
-    assert "1 of 2 checks does not hold" in text
+    assert "1 of 2 checks passed, 1 failed" in text
     assert text.count("<svg") == 3
     assert "exact-torch train x" in text
     assert "−1.5" in text  # noqa: RUF001
     assert "What came out of it." in text
     assert text.count("The first answer.") == 2  # on the first screen and above the section
+
+
+def test_checks_come_after_the_answers_and_before_the_findings(made):
+    text = write_page(made)
+    order = [text.index(f"<{tag}") for tag in ("dl class=answers", "details class=status", "table")]
+    assert order == sorted(order)
+    assert "interval lies above 0" in text
 
 
 def test_the_page_names_the_commits(made):
@@ -185,8 +192,8 @@ def test_checks_that_fail_are_named_first(made, sections):
     del sections["second"]
     sections["first"] = Section("First", [Check("It holds.", True, "")] * 5)
     text = write_page(made)
-    assert "All 5 checks hold" in text
-    assert "5 checks hold</summary>" in text  # folded
+    assert "All 5 checks passed" in text
+    assert "5 checks passed</summary>" in text  # folded
 
 
 def test_long_tables_are_folded():

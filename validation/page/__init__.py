@@ -1,4 +1,4 @@
-"""What a report says, as parts of a page, and the page."""
+"""Parts of a page, which reports return, and the page itself."""
 
 from validation.page.content import (
     Check,

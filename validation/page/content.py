@@ -76,7 +76,7 @@ class Check:
 
 @dataclass(frozen=True)
 class NotRun:
-    """What this run has not got, why, and the command that gives it."""
+    """A missing result, the reason, and the command that computes it."""
 
     what: str
     why: str
@@ -104,12 +104,15 @@ class Section:
         One to three sentences that say what came out; the page opens the section with them.
     origins : sequence of Origin
         What computed the results of the section, if that is known.
+    tasks : int
+        Number of tasks of a report, computed or not.
     """
 
     title: str
     parts: Sequence[Part] = field(default_factory=tuple)
     answer: str = ""
     origins: Sequence[Origin] = ()
+    tasks: int = 0
 
     def walk(self) -> Iterator[Part]:
         """Yield all parts, those of inner sections as well."""

@@ -1,4 +1,4 @@
-"""What a reader sees when pointing at a mark of a figure: its series and its two values."""
+"""Text shown when a reader points at a mark of a figure: its series and its two values."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from validation.page.opening import SIGNS, opening, write_verdict
 from validation.page.outline import Place, outline
 from validation.page.tables import write_table
 
-_MANY_CHECKS = 3  # that hold; more are folded
+_MANY_CHECKS = 3  # that passed; more are folded
 
 
 def write_page(page: Page) -> str:
@@ -85,14 +85,14 @@ def _inner_entry(place: Place) -> str:
 
 
 def _badge(section: Section) -> str:
-    """Return how many checks of a section hold, or that nothing of it was run."""
+    """Return how many checks of a section passed, or that nothing of it was run."""
     found = checks([section])
     failed = sum(not check.holds for check in found)
     if failed:
         words = f"{failed} of {plural(len(found), 'check')} failed"
         return f'<span class="badge bad" title="{words}">{SIGNS["does not hold"]} {failed}</span>'
     if found:
-        words = f"{plural(len(found), 'check')}, all hold"
+        words = f"{plural(len(found), 'check')}, all passed"
         return f'<span class="badge good" title="{words}">{SIGNS["holds"]} {len(found)}</span>'
     if any(isinstance(part, NotRun) for part in section.walk()):
         return '<span class="badge wait">not run</span>'
@@ -130,20 +130,22 @@ def _parts(place: Place, level: int, figures: Iterator[str]) -> str:
 
 
 def _checks(group: Sequence[Check]) -> str:
-    """Return checks as a list; those that hold are folded if there are many."""
+    """Return checks as a list; those that passed are folded if there are many."""
     failed = "".join(_check(check) for check in group if not check.holds)
     held = [_check(check) for check in group if check.holds]
     listed = "".join(held)
     if len(held) > _MANY_CHECKS:
-        label = f"{SIGNS['holds']} {len(held)} checks hold"
+        label = f"{SIGNS['holds']} {len(held)} checks passed"
         listed = f"<details class='held good'><summary>{label}</summary>{listed}</details>"
     return f"<div class=checks>{failed}{listed}</div>"
 
 
 def _check(check: Check) -> str:
-    kind, verdict = ("good", "holds") if check.holds else ("bad", "does not hold")
+    kind, sign, words = (
+        ("good", "holds", "passed") if check.holds else ("bad", "does not hold", "failed")
+    )
     return (
-        f"<div class='check {kind}'>{write_verdict(verdict)} "
+        f"<div class='check {kind}'>{write_verdict(sign, words)} "
         f"<span class=claim>{inline(check.claim)}</span> "
         f"<span class=soft>{inline(check.found)}</span></div>"
     )

@@ -15,6 +15,16 @@ OF_EACH = 3  # of them from one report at most
 SIGNS = {"holds": "\N{CHECK MARK}", "does not hold": "\N{BALLOT X}", "not decided": "?"}
 KINDS = {"holds": "good", "does not hold": "bad", "not decided": "wait"}
 
+_MEANING = (
+    "<span class=soft>Checks test this software; findings test claims of the papers and of this "
+    "project.</span>"
+)
+_RULE = (
+    "Verdicts are computed from the results. A claim of a gain <i>holds</i> if its 95 % interval "
+    "lies above 0 (where p is given: if p after correction is below 0.05). It <i>does not hold</i> "
+    "if the interval lies below 0 or below the published gain. Otherwise it is <i>not decided</i>."
+)
+
 _Row = tuple[str, Place, Finding]
 
 
@@ -23,16 +33,16 @@ def opening(page: Page, places: Mapping[str, Place]) -> str:
     about = "".join(f"<p>{inline(text)}</p>" for text in page.about)
     return (
         f'<header class=opening id="findings"><h1>{inline(page.title)}</h1>'
-        f"<div class=about>{about}{_checks(places)}</div>{_answers(page, places)}"
+        f"<div class=about>{about}</div>{_answers(page, places)}{_checks(places)}"
         f"{_findings(places)}</header>"
     )
 
 
-def write_verdict(verdict: str) -> str:
-    """Return a verdict as a sign and words in a colour."""
+def write_verdict(verdict: str, words: str = "") -> str:
+    """Return a verdict as a sign and words in a colour; the words are the verdict by default."""
     return (
         f"<span class='verdict {KINDS[verdict]}'><span class=sign aria-hidden=true>"
-        f"{SIGNS[verdict]}</span> {verdict}</span>"
+        f"{SIGNS[verdict]}</span> {words or verdict}</span>"
     )
 
 
@@ -54,18 +64,18 @@ def _checks(places: Mapping[str, Place]) -> str:
         return "<p class=status><b class=wait>No check was run.</b></p>"
     if not failed:
         count = len(everything)
-        words = f"All {count} checks hold" if count > 1 else "The only check holds"
-        return f"<p class=status><b class=good>{SIGNS['holds']} {words}.</b></p>"
+        words = f"All {count} checks passed" if count > 1 else "The only check passed"
+        return f"<p class=status><b class=good>{SIGNS['holds']} {words}.</b> {_MEANING}</p>"
     items = "".join(
         f'<li><a href="#{place.address}">{inline(place.section.title)}</a>: {inline(check.claim)} '
         f"<span class=soft>{inline(check.found)}</span></li>"
         for place, check in failed
     )
-    words = f"{len(failed)} of {plural(len(everything), 'check')} "
-    words += "does not hold" if len(failed) == 1 else "do not hold"
+    passed = len(everything) - len(failed)
+    words = f"{passed} of {plural(len(everything), 'check')} passed, {len(failed)} failed"
     return (
-        f"<details class=status><summary><b class=bad>{SIGNS['does not hold']} {words}.</b>"
-        f"</summary><ul>{items}</ul></details>"
+        f"<details class=status><summary><b class=bad>{SIGNS['does not hold']} {words}.</b> "
+        f"{_MEANING}</summary><ul>{items}</ul></details>"
     )
 
 
@@ -82,10 +92,7 @@ def _findings(places: Mapping[str, Place]) -> str:
     if rest:
         label = f"{plural(len(rest), 'more finding')} <span class=count>{_counts(rest)}</span>"
         written += f"<details class=more><summary>{label}</summary>{_table(rest, places)}</details>"
-    return written + (
-        "<p class=note>Verdicts are computed from the results: a claim is not decided if its "
-        "interval allows both.</p>"
-    )
+    return f"{written}<p class=note>{_RULE}</p>"
 
 
 def _split(rows: Sequence[_Row]) -> tuple[list[_Row], list[_Row]]:

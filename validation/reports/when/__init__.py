@@ -1,7 +1,7 @@
 """When should I use EXACT? Eight losses on data with faults, tuned equally.
 
-Every loss gets the same settings to choose from, judged on a validation part that has the faults of
-the training part; what was chosen is tested on clean data. What comes out is said as it came out.
+Every loss has the same settings to choose from, judged on a validation part that has the faults of
+the training part. The chosen setting is tested on clean data.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SCALES: dict[str, tuple[Cell, ...]] = {
 
 
 def tasks(scale: str) -> list[Task]:
-    """The check of the stacked training, then a task for each data set and model."""
+    """Return the check of stacked training and a task for each data set and model."""
     found = [Task("stacked and alone", agreement.distances, {"steps": 20})]
     for cell in SCALES[scale]:
         for name in cell.sets:
@@ -82,5 +82,5 @@ def search_all(
 
 
 def section(results: Results, scale: str) -> Section:
-    """What came out, and what to do."""
+    """Return the section of the report."""
     return page.section(results, SCALES[scale])

@@ -18,11 +18,13 @@ Accuracies = Mapping[str, Mapping[str, Mapping[str, Mapping[str, float]]]]
 
 
 class Comparison(NamedTuple):
-    """A loss less another one over data sets, in points of accuracy.
+    """A loss minus another one over data sets, in points of accuracy.
 
     Attributes
     ----------
     model, condition, loss, other : str
+    sets : int
+        Number of data sets.
     mean, low, high : float
         Mean difference and its 95 % interval, by Student's t over data sets.
     wins, losses : int
@@ -39,6 +41,7 @@ class Comparison(NamedTuple):
     condition: str
     loss: str
     other: str
+    sets: int
     mean: float
     low: float
     high: float
@@ -87,6 +90,7 @@ def _compared(
         condition,
         loss,
         other,
+        len(differences),
         found.mean,
         found.mean - half,
         found.mean + half,

@@ -1,4 +1,4 @@
-"""When EXACT is worth using: the findings, of this run or of the stored one.
+"""Findings and the answer on when EXACT is worth using, of this run or of the stored one.
 
 A run that has not trained on enough data sets (the default one) states the figures of the full run
 that ``validation/results/cited.json`` keeps, with its commit and date.
@@ -6,27 +6,46 @@ that ``validation/results/cited.json`` keeps, with its commit and date.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from validation import cited
 from validation.page import Finding, Section, Text
 from validation.page.content import Verdict
+from validation.reports.when import tell
 from validation.reports.when.comparisons import LEVEL, Comparison
 
 PUBLISHED = "+0.64 points (later version of EXACT, mean of ten UCI sets: 93.38 and 92.74 %)"
 _PUBLISHED_GAIN = 93.38 - 92.74
-_RIVALS = ("GCE", "1 - softmax")
-_NUMBER = re.compile(r"[+-]?\d+\.?\d*(?:e[+-]?\d+)?")
+_RIVALS = {
+    "GCE": "generalised cross-entropy (GCE)",
+    "1 - softmax": "one minus the softmax probability",
+}
+_MODELS = {"linear": "linear models", "MLP": "small neural networks"}
+_FAULTS = {
+    "outliers": "the inputs have outliers",
+    "one-sided 40 %": "40 % of one class is mislabelled",
+}
 
 
 class Known(NamedTuple):
-    """`robust` less another loss under a condition: points over data sets, 95 %, p after Holm."""
+    """`robust` minus another loss under a condition, in points over data sets.
+
+    Attributes
+    ----------
+    condition, model, other : str
+    sets : int
+        Number of data sets.
+    mean, low, high : float
+        Mean difference and its 95 % interval.
+    adjusted : float
+        p after Holm's correction.
+    """
 
     condition: str
     model: str
     other: str
+    sets: int
     mean: float
     low: float
     high: float
@@ -40,15 +59,13 @@ class Known(NamedTuple):
         return "holds" if self.mean > 0 else "does not hold"
 
     def __str__(self) -> str:
-        text = f"{self.mean:+.1f} ({self.low:+.1f} to {self.high:+.1f})"
-        return text.replace("-", "\N{MINUS SIGN}")
+        return f"{_signed(self.mean)} ({_signed(self.low)} to {_signed(self.high)})"
 
 
 class Source(NamedTuple):
-    """Comparisons, over how many data sets, and of which run and commit; empty for this run."""
+    """Comparisons with the run and commit that computed them, both empty for this run."""
 
     known: Sequence[Known]
-    sets: int
     run: str = ""
     commit: str = ""
 
@@ -60,47 +77,66 @@ class Source(NamedTuple):
         raise KeyError(f"{condition}, {model}, {other}")
 
 
-def of_this_run(compared: Sequence[Comparison], sets: int) -> Source:
+def of_this_run(compared: Sequence[Comparison]) -> Source:
     """Return the comparisons of `robust` with other losses of this run."""
-    known = [
-        Known(each.condition, each.model, each.other, each.mean, each.low, each.high, each.adjusted)
-        for each in compared
-        if each.loss == "robust"
-    ]
-    return Source(known, sets)
+    return Source(
+        [
+            Known(
+                each.condition,
+                each.model,
+                each.other,
+                each.sets,
+                each.mean,
+                each.low,
+                each.high,
+                each.adjusted,
+            )
+            for each in compared
+            if each.loss == "robust"
+        ]
+    )
 
 
-def stored() -> Source:
-    """Return those of the run whose figures the documentation cites."""
-    against_ce, rivals = cited.table("when-robust"), cited.table("when-rivals")
-    known = [
-        Known(condition, model, "CE", *_numbers(points), *_numbers(adjusted))
-        for condition, model, points, _, _, adjusted in against_ce.rows
-    ]
-    known += [
-        Known(condition, model, other, *_numbers(points), *_numbers(adjusted))
-        for condition, model, other, points, adjusted in rivals.rows
-    ]
-    sets = int(_numbers(against_ce.title)[0])  # "... over 24 UCI sets, ..."
+def stored(entries: Mapping[str, cited.Entry] | None = None) -> Source:
+    """Return the comparisons of the run whose figures the documentation cites.
+
+    Parameters
+    ----------
+    entries : mapping, optional
+        Entries by name; by default those of ``validation/results/cited.json``.
+    """
+    entries = {each.name: each for each in cited.entries()} if entries is None else entries
+    against_ce, rivals = entries["when-robust"], entries["when-rivals"]
+    known = [_known(row, "CE") for row in _named_rows(against_ce)]
+    known += [_known(row, row[tell.OTHER]) for row in _named_rows(rivals)]
     run = f"`{against_ce.command}`, commit {against_ce.commit}, {against_ce.date}"
-    return Source(known, sets, run, against_ce.commit.split()[0])
+    # The commit of most results: "fc8a53c, 1857d47" or "1857d47 (networks: e0c3ee6)".
+    return Source(known, run, against_ce.commit.partition(",")[0].partition(" ")[0])
 
 
-def _numbers(cell: object) -> list[float]:
-    """Return the numbers of a cell, as "+4.5 (+2.5 to +6.4)" with true minus signs has three."""
-    return [float(each) for each in _NUMBER.findall(str(cell).replace("\N{MINUS SIGN}", "-"))]
+def _named_rows(entry: cited.Entry) -> list[dict[str, Any]]:
+    return [dict(zip(entry.header, row, strict=True)) for row in entry.rows]
+
+
+def _known(row: Mapping[str, Any], other: str) -> Known:
+    numbers = [float(row[name]) for name in (tell.MEAN, tell.LOW, tell.HIGH, tell.ADJUSTED)]
+    return Known(row[tell.CONDITION], row[tell.MODEL], other, int(row[tell.SETS]), *numbers)
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.1f}".replace("-", "\N{MINUS SIGN}")
 
 
 def findings(source: Source) -> list[Finding]:
-    """Return what a reader wants to know of EXACT's bounded form, `ExactLoss.robust`."""
+    """Return the findings on EXACT's bounded form, `ExactLoss.robust`."""
     outliers = source.get("outliers", "linear", "CE")
     one_sided = source.get("one-sided 40 %", "linear", "CE")
     clean = source.get("clean", "linear", "CE")
     rivals = [source.get("outliers", "linear", other) for other in _RIVALS]
-    over = f"over {source.sets} UCI sets"
     stored_run = f"; stored run, commit {source.commit}" if source.commit else ""
 
     def measured(each: Known) -> str:
+        over = f"over {each.sets} UCI sets"
         return f"{each} points {over}, p = {each.adjusted:.2g} after Holm{stored_run}"
 
     return [
@@ -130,8 +166,8 @@ def findings(source: Source) -> list[Finding]:
             "With outliers `ExactLoss.robust` is better than simpler bounded losses (GCE, 1 - "
             "softmax).",
             "",
-            "; ".join(f"less {each.other}: {each} points" for each in rivals)
-            + f", {over}{stored_run}",
+            "; ".join(f"against {each.other}: {each} points" for each in rivals)
+            + f", over {outliers.sets} UCI sets{stored_run}",
             _of_all([each.verdict for each in rivals]),
         ),
     ]
@@ -144,45 +180,84 @@ def _of_all(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def answer(source: Source) -> str:
-    """Return three sentences on when to use EXACT."""
-    clean = source.get("clean", "linear", "CE")
-    outliers = source.get("outliers", "linear", "CE")
-    one_sided = source.get("one-sided 40 %", "linear", "CE")
-    rivals = [source.get("outliers", "linear", other) for other in _RIVALS]
-    on_clean = {
-        "holds": "On clean data EXACT's bounded form is better than cross-entropy",
-        "does not hold": "On clean data use cross-entropy: it is better than EXACT's bounded form",
-        "not decided": "On clean data use cross-entropy: EXACT's bounded form is not shown to be "
-        "better",
-    }[clean.verdict]
-    first = f"{on_clean}, {_bare(clean)} points for linear models."
-    faults = {"outliers in the inputs": outliers, "40 % of one class mislabelled": one_sided}
-    helps = [f"{name}, {_bare(each)}" for name, each in faults.items() if each.verdict == "holds"]
-    unclear = [f"{name}, {_bare(each)}" for name, each in faults.items() if each.verdict != "holds"]
-    second = (
-        f" It is worth using for linear models with {' and '.join(helps)} points"
-        if helps
-        else " No fault of the data was found with which it is shown to help"
+    """Return a few sentences on when to use EXACT, chosen by the results."""
+    sentences = [_on_clean_data(source), *_with_faults(source), *_for_networks(source)]
+    return " ".join(sentences)
+
+
+def _on_clean_data(source: Source) -> str:
+    compared = [each for each in source.known if (each.condition, each.other) == ("clean", "CE")]
+    listed = ", ".join(f"{_MODELS[each.model]} {each}" for each in compared)
+    listed = f"({listed} points of test accuracy)"
+    verdicts = {each.verdict for each in compared}
+    if verdicts == {"holds"}:
+        return f"On clean data EXACT is better than cross-entropy {listed}."
+    better = [_MODELS[each.model] for each in compared if each.verdict == "holds"]
+    if better:
+        return f"On clean data EXACT is better than cross-entropy only for {better[0]} {listed}."
+    if "does not hold" in verdicts:
+        return f"Use cross-entropy by default: on clean data EXACT is worse {listed}."
+    return (
+        f"Use cross-entropy by default: on clean data EXACT is not significantly better {listed}."
     )
-    second += f" (not shown after correction: {' and '.join(unclear)})." if unclear else "."
-    third = ""
-    if outliers.verdict == "holds" and _of_all([each.verdict for each in rivals]) != "holds":
-        listed = " and ".join(f"{_bare(each)} against {each.other}" for each in rivals)
-        third = f" With outliers simpler bounded losses do as well or better: {listed}."
-    return first + second + third
 
 
-def _bare(each: Known) -> str:
-    """Return a difference and its interval without parentheses."""
-    return str(each).replace(" (", " [").replace(")", "]")
+def _with_faults(source: Source) -> list[str]:
+    """Return sentences on linear models and data with faults."""
+    compared = {words: source.get(name, "linear", "CE") for name, words in _FAULTS.items()}
+    listed = {
+        verdict: " and when ".join(
+            f"{words}: {each}" for words, each in compared.items() if each.verdict == verdict
+        )
+        for verdict in ("holds", "does not hold")
+    }
+    name = "EXACT's bounded loss, `ExactLoss.robust`,"
+    sentences = []
+    if listed["holds"]:
+        sentences.append(f"{name} helps linear models when {listed['holds']}.")
+    if listed["does not hold"]:
+        sentences.append(
+            f"{name} is worse than cross-entropy for linear models when {listed['does not hold']}."
+        )
+    if not sentences:
+        faults = " or ".join(_FAULTS.values())
+        sentences.append(f"{name} is not shown to help linear models when {faults}.")
+    if source.get("outliers", "linear", "CE").verdict == "holds":
+        sentences += _against_rivals(source)
+    return sentences
+
+
+def _against_rivals(source: Source) -> list[str]:
+    """Return a sentence on simpler losses, with outliers, unless `robust` is better than all."""
+    gain = source.get("outliers", "linear", "CE").mean
+    rivals = [source.get("outliers", "linear", other) for other in _RIVALS]
+    if all(each.verdict == "holds" for each in rivals):
+        return []
+    # The same data sets: a rival minus CE is `robust` minus CE, minus `robust` minus the rival.
+    listed = ", ".join(f"{_RIVALS[each.other]} {_signed(gain - each.mean)}" for each in rivals)
+    if any(each.verdict == "holds" for each in rivals):
+        return [f"It is not shown to be better than every simpler bounded loss there: {listed}."]
+    if any(each.verdict == "does not hold" for each in rivals):
+        return [f"But two simpler bounded losses gain as much or more there: {listed}."]
+    return [f"It is not shown to be better than two simpler bounded losses there: {listed}."]
+
+
+def _for_networks(source: Source) -> list[str]:
+    """Return a sentence on neural networks, if some were trained."""
+    compared = [each for each in source.known if (each.model, each.other) == ("MLP", "CE")]
+    if not compared:
+        return []
+    better = [f"{each.condition} {each}" for each in compared if each.verdict == "holds"]
+    if better:
+        return [f"Small neural networks gain with: {', '.join(better)}."]
+    return ["For neural networks no significant gain was found."]
 
 
 def opening(source: Source) -> tuple[Section, str]:
     """Return the first part of the report, with findings, and the report's answer."""
-    said = answer(source)
     run = (
-        f"Of the stored run ({source.run}); this run has trained on too few data sets to say it."
+        f"From the stored run ({source.run}): this run has too few data sets for a conclusion."
         if source.run
-        else "Of this run."
+        else "From this run."
     )
-    return Section("Is EXACT worth using?", [Text(run), *findings(source)]), said
+    return Section("Is EXACT worth using?", [Text(run), *findings(source)]), answer(source)

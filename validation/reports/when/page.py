@@ -1,4 +1,4 @@
-"""What is said of the losses: a table to act on, differences with tests, and checks."""
+"""Section on the losses: a table with advice, differences with tests, pictures and checks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BEHIND = 10.0  # points behind cross-entropy, on clean data in the mean: that a
 
 
 def section(results: Results, cells: Sequence[Any]) -> Section:
-    """On the results of the tasks, of which some may be missing."""
+    """Return the section on the results of the tasks, of which some may be missing."""
     found = accuracies(results)
     tables = _only(found, tables=True)
     against_ce = compare(tables, [(name, "CE") for name in NAMES if name != "CE"])
@@ -31,7 +31,8 @@ def section(results: Results, cells: Sequence[Any]) -> Section:
     sets = _least_sets(tables)
     enough = sets >= _ENOUGH
     every = [*against_ce, *of_robust]
-    source = findings.of_this_run(every, sets) if enough else findings.stored()
+    over_enough = [each for each in every if each.sets >= _ENOUGH]
+    source = findings.of_this_run(over_enough) if enough else findings.stored()
     first, answer = findings.opening(source)
     parts: list[Part] = [first, Text(_protocol(cells))]
     if against_ce:
@@ -135,7 +136,7 @@ def _what_to_use(compared: Sequence[Comparison]) -> Table:
         )
     return Table(
         "What to use",
-        ["data", "model", "better than CE", "worse than CE", "`robust` less CE", "p, adjusted"],
+        ["data", "model", "better than CE", "worse than CE", "`robust` minus CE", "p (Holm)"],
         rows,
         "Better and worse: after correction, with the mean difference in points of test accuracy. "
         "Where nothing is better, use cross-entropy.",
@@ -147,7 +148,7 @@ def _minus_mean(each: Comparison) -> float:
 
 
 def _pictures(compared: Sequence[Comparison]) -> list[Picture]:
-    """Difference to cross-entropy against the share of wrong labels, linear models."""
+    """Return pictures for linear models: difference from CE against the share of wrong labels."""
     pictures = []
     for kind in ("symmetric", "one-sided"):
         own = {(each.loss, each.condition): each for each in compared if each.model == "linear"}
@@ -155,7 +156,7 @@ def _pictures(compared: Sequence[Comparison]) -> list[Picture]:
         if not all(("robust", condition) in own for _, condition in points):
             continue
         title = f"Linear models, {kind} label noise"
-        figure, ax = axes(xlabel="wrong labels, %", ylabel="less cross-entropy, points")
+        figure, ax = axes(xlabel="wrong labels, %", ylabel="difference from cross-entropy, points")
         rows = []
         for name in NAMES[1:]:
             line = [own[name, condition] for _, condition in points]
@@ -186,26 +187,13 @@ def _checks(results: Results, found: Accuracies) -> list[Check]:
         worst = max(apart, key=apart.__getitem__)
         checks.append(
             Check(
-                "Networks trained at once are those that torch's own layers, AdamW and loss "
-                "modules train: scores differ by less than 1e-8 of the largest, for all losses.",
+                "Training many networks in one stacked tensor gives the same networks as torch's "
+                "own layers, AdamW and loss modules: scores differ by less than 1e-8 of the "
+                "largest, for all losses.",
                 set(apart) == set(NAMES) and all(each < 1e-8 for each in apart.values()),
                 f"At most {apart[worst]:.1e}, for {worst}.",
             )
         )
-    values = [
-        value
-        for conditions in found.values()
-        for sets in conditions.values()
-        for own in sets.values()
-        for value in own.values()
-    ]
-    checks.append(
-        Check(
-            "Every accuracy is a number from 0 to 100 %.",
-            bool(values) and all(0.0 <= value <= 100.0 for value in values),
-            f"{len(values)} of them.",
-        )
-    )
     for model, conditions in found.items():
         # Four trials of 100 steps, as convolutional networks have them, need not suit every loss.
         if (clean := conditions.get("clean")) and model != "CNN":
@@ -223,7 +211,7 @@ def _checks(results: Results, found: Accuracies) -> list[Check]:
 
 
 def _conclusions(tables: Accuracies, compared: Sequence[Comparison]) -> list[Check]:
-    """What the documentation says of linear models, where there are enough sets to say it."""
+    """Return checks of what the documentation says of linear models, if there are enough sets."""
     own = {(each.loss, each.condition): each for each in compared if each.model == "linear"}
     if _least_sets(tables) < _ENOUGH:
         return []

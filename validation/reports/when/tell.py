@@ -19,6 +19,10 @@ _TITLES = {
 _HARD = ("symmetric 40 %", "one-sided 40 %", "outliers")  # where bounded losses may help
 _RIVALS = ("GCE", "1 - softmax")
 
+# Columns of cited tables that findings read.
+CONDITION, MODEL, SETS, OTHER = "data", "model", "sets", "`robust` minus"
+MEAN, LOW, HIGH, ADJUSTED = "points", "from (95 %)", "to", "p (Holm)"
+
 
 def _signed(value: float) -> str:
     return f"{value:+.1f}".replace("-", "\N{MINUS SIGN}")
@@ -26,6 +30,14 @@ def _signed(value: float) -> str:
 
 def _points(each: Comparison) -> str:
     return f"{_signed(each.mean)} ({_signed(each.low)} to {_signed(each.high)})"
+
+
+def _interval(each: Comparison) -> list[float]:
+    return [round(value, 2) for value in (each.mean, each.low, each.high)]
+
+
+def _two_digits(value: float) -> float:
+    return float(f"{value:.2g}")
 
 
 def _marked(each: Comparison) -> str:
@@ -51,56 +63,56 @@ def losses(
         f"**{_TITLES[name]}**" if name == "robust" else _TITLES.get(name, name) for name in others
     ]
     return Table(
-        "Losses less cross-entropy, points of test accuracy",
+        "Difference from cross-entropy, points of test accuracy",
         header,
         rows,
-        "Means over the UCI sets. Between asterisks: a difference after correction for the number "
-        "of tests.",
+        "Means over the UCI sets. Bold: significant after correction for the number of tests.",
         cite=f"{cite}losses" if cite else "",
     )
 
 
 def robust(compared: Sequence[Comparison], cite: str) -> Table:
-    """Return `robust` less cross-entropy under each condition."""
+    """Return the difference of `robust` from cross-entropy under each condition."""
     return Table(
-        "`robust` less cross-entropy, with intervals",
-        [
-            "data",
-            "model",
-            "`robust` less CE, points (95 %)",
-            "sets won:lost",
-            "p",
-            "p, Holm",
-        ],
+        "Difference of `robust` from cross-entropy, with intervals",
+        [CONDITION, MODEL, SETS, MEAN, LOW, HIGH, "won:lost", "p", ADJUSTED],
         [
             [
                 each.condition,
                 each.model,
-                _points(each),
+                each.sets,
+                *_interval(each),
                 f"{each.wins}:{each.losses}",
-                f"{each.p:.2g}",
-                f"{each.adjusted:.2g}",
+                _two_digits(each.p),
+                _two_digits(each.adjusted),
             ]
             for each in compared
             if each.loss == "robust" and each.other == "CE"
         ],
-        "95 % interval of the mean over data sets; p by Wilcoxon's test, and after Holm's "
-        "correction.",
+        "`robust` minus CE: mean over data sets and its 95 % interval, sets on which `robust` is "
+        "better and worse; p by Wilcoxon's test, and after Holm's correction.",
         cite=f"{cite}robust" if cite else "",
     )
 
 
 def rivals(compared: Sequence[Comparison], cite: str) -> Table:
-    """Return `robust` less the losses that are most like it, where bounded losses may help."""
+    """Return `robust` minus the losses most like it, where bounded losses may help."""
     return Table(
-        "`robust` less the losses most like it",
-        ["data", "model", "`robust` less", "points (95 %)", "p, Holm"],
+        "Difference of `robust` from the losses most like it",
+        [CONDITION, MODEL, OTHER, SETS, MEAN, LOW, HIGH, ADJUSTED],
         [
-            [each.condition, each.model, each.other, _points(each), f"{each.adjusted:.2g}"]
+            [
+                each.condition,
+                each.model,
+                each.other,
+                each.sets,
+                *_interval(each),
+                _two_digits(each.adjusted),
+            ]
             for each in compared
             if each.other in _RIVALS and each.condition in _HARD
         ],
-        "95 % interval of the mean over data sets.",
+        "Mean over data sets and its 95 % interval.",
         cite=f"{cite}rivals" if cite else "",
     )
 
@@ -109,12 +121,12 @@ def all_comparisons(compared: Sequence[Comparison]) -> Table:
     """Return every comparison that was tested."""
     return Table(
         "All comparisons, points of test accuracy",
-        ["data", "model", "difference", "points (95 %)", "sets won:lost", "p, Holm", "verdict"],
+        ["data", "model", "difference", "points (95 %)", "sets won:lost", ADJUSTED, "verdict"],
         [
             [
                 each.condition,
                 each.model,
-                f"{each.loss} less {each.other}",
+                f"{each.loss} minus {each.other}",
                 _points(each),
                 f"{each.wins}:{each.losses}",
                 each.adjusted,
@@ -122,7 +134,7 @@ def all_comparisons(compared: Sequence[Comparison]) -> Table:
             ]
             for each in compared
         ],
-        "95 % interval of the mean over data sets.",
+        "Mean over data sets and its 95 % interval.",
     )
 
 
@@ -146,7 +158,7 @@ def images(results: Results, found: Accuracies, names: Sequence[str], cite: str)
             "data",
             "model",
             *(_TITLES.get(name, name) for name in shown),
-            "`robust` less CE ± s.e.",
+            "`robust` minus CE ± s.e.",
         ],
         rows,
         "Standard errors are over splits. Three data sets are too few for a test over sets.",
