@@ -124,7 +124,7 @@ def _answer(last: Efficiencies) -> str:
     elif matched.high < 1:
         came = "less than scaled CE has"
     else:
-        came = "not told apart from scaled CE"
+        came = "not significantly different from 1"
     return (
         f"Tr(H Σ) of the mixture (F = 0) is {raw} times that of CE at the end of training, and "
         f"that of EL {el} times{', as published' if raw.low > 1 > el.high else ''}. But it grows "

@@ -85,7 +85,7 @@ def _example_answer(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     elif hard.low > near.high:
         came = "Unlike published, hard test examples become right more often than others with CE"
     else:
-        came = "Hard and other wrong test examples are not told apart"
+        came = "Hard and other wrong test examples do not differ significantly"
     return (
         f"{came}: of those that are wrong with p_y below 0.2, {_unsigned(hard)} % are right at the "
         f"end, of the other wrong ones {_unsigned(near)} % (published 3.35 and 38.46 %)."
@@ -162,7 +162,7 @@ def control(difference: Callable[[str, str], Interval]) -> Section:
     header = ["losses", "difference (points)"]
     table = Table("CE with a scaled learning rate", header, lines, note, "mixing-control")
     came = {"holds": "is better than", "does not hold": "is worse than"}.get(
-        finding.verdict, "is not told apart from"
+        finding.verdict, "does not differ significantly from"
     )
     return Section(
         "The control: CE with a scaled learning rate",

@@ -37,9 +37,9 @@ class Interval(NamedTuple):
 
 
 def over_folds(differences: Sequence[float], test: int, training: int) -> Interval:
-    """Return the mean difference over divisions of a set, with the corrected resampled t interval.
+    """Return the mean difference over splits of a set, with the corrected resampled t interval.
 
-    Training parts of the divisions overlap, so that differences are not independent: the variance
+    Training parts of the splits overlap, so that differences are not independent: the variance
     of their mean is s² (1/J + test/training). Nadeau and Bengio, Inference for the generalization
     error (Machine Learning 52, 2003), equation 9.
 

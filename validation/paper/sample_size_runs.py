@@ -4,8 +4,9 @@ EXACT, first version, section 5.3 and figure 4 (arXiv:2205.09615v1). Published: 
 ASAM. Here: the small network of the image tables with a predicted sigma, -log P, with Adam, and
 with ASAM as published.
 
-The rates were chosen on validation sets with one seed: with ASAM at 0.03 and 0.1, the first ones
-tried, runs with 1 and 4 samples were no longer finite or stayed near chance, so 0.01 was taken.
+The learning rates were chosen on validation sets with one seed. With ASAM at 0.1 training failed at
+every N and also with the exact integral; at 0.03 it failed with N = 1 and 4 (weights that were no
+longer finite, or an accuracy near chance). So 0.01 was taken.
 """
 
 from __future__ import annotations

@@ -67,9 +67,10 @@ def section(results: Results, scale: str) -> Section:
         *_rate_findings(outcomes),
         Text(
             "The loss is -log P and sigma is predicted for each example, as in the first version; "
-            "the network is a small one, trained by Adam with a rate of 0.001. How the published "
-            "network keeps sigma positive and where it starts is not said; here it starts where "
-            "training is that of cross-entropy, at 1.71, and is limited to four times that."
+            "the network is a small one, trained by Adam with a learning rate of 0.001. How the "
+            "published network keeps sigma positive and where it starts is not said; here it "
+            "starts where training is that of cross-entropy, at 1.71, and is limited to four "
+            "times that."
         ),
     ]
     for each in curves:

@@ -151,7 +151,7 @@ def _protocol(scale: str) -> str:
             f"the best of {len(chosen.rates)} rates on the validation set after "
             f"{chosen.search_steps} steps with another seed"
             if len(chosen.rates) > 1
-            else f"a rate of {chosen.rates[0]:g} for all"
+            else f"a learning rate of {chosen.rates[0]:g} for all"
         )
         each.append(
             f"{SETS[data]}: {layers} (width {width}), {chosen.steps} steps, {searched}, "

@@ -29,14 +29,14 @@ def comparison(ours: Accuracies) -> Table:
         means = [ours.mean(name, method) for name in ours.sets]
         pairs = [*zip(means, before, strict=True), (ours.overall(method), float(np.mean(before)))]
         rows.append([NAMES[method], *(f"{mean:.1f} ({theirs:.1f})" for mean, theirs in pairs)])
-    note = "Ours is the mean over the divisions; published in brackets."
+    note = "Ours is the mean over the splits; published in brackets."
     header = ["loss", *ours.sets, "mean"]
     return Table("Test accuracy (%), ours (published)", header, rows, note, _CITE)
 
 
 def picture(ours: Accuracies) -> Picture:
-    """Draw EXACT less CE on each set and over sets."""
-    figure, ax = axes(xlabel="EXACT less cross-entropy (points)")
+    """Draw EXACT minus CE on each set and over sets."""
+    figure, ax = axes(xlabel="EXACT minus cross-entropy (points)")
     names = [*ours.sets, "mean over sets"]
     leads = [ours.difference(name, "exact", "ce") for name in ours.sets]
     leads.append(ours.lead("exact", "ce"))
@@ -57,10 +57,10 @@ def picture(ours: Accuracies) -> Picture:
     ]
     data = Table("", ["set", "ours", "low", "high", "published"], rows)
     caption = (
-        "Bars: corrected resampled t over the divisions of a set, Student's t over sets for their "
+        "Bars: corrected resampled t over the splits of a set, Student's t over sets for their "
         "mean. Right of the line EXACT is better."
     )
-    return Picture("EXACT less cross-entropy, linear models on UCI sets", figure, data, caption)
+    return Picture("EXACT minus cross-entropy, linear models on UCI sets", figure, data, caption)
 
 
 def differences(ours: Accuracies) -> Table:
@@ -76,7 +76,7 @@ def differences(ours: Accuracies) -> Table:
         )
     header = ["set", "EXACT - CE", "published", "CE - sklearn", "one-hot - whole numbers, sklearn"]
     header += ["features", "test examples"]
-    note = "In points, with 95 % intervals over the divisions (corrected resampled t)."
+    note = "In points, with 95 % intervals over the splits (corrected resampled t)."
     return Table("Differences on each set", header, rows, note)
 
 
@@ -92,10 +92,10 @@ def details(ours: Accuracies) -> Table:
             failed = int(np.sum([each["failed"] for each in cells]))
             mean = float(values.mean())
             rows.append([name, NAMES[method], mean, spread, published(name, method), tied, failed])
-    header = ["set", "loss", "ours (%)", "standard deviation over divisions", "published (%)"]
+    header = ["set", "loss", "ours (%)", "standard deviation over splits", "published (%)"]
     header += ["equally good trials", "diverged trials"]
     note = (
         "Equally good trials: how many shared the best validation accuracy, the mean over "
-        "divisions. Diverged trials have infinite weights and cannot be chosen."
+        "splits. Diverged trials have infinite weights and cannot be chosen."
     )
     return Table("Linear models on UCI sets, each number", header, rows, note)

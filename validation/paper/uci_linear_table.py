@@ -59,17 +59,17 @@ class Accuracies:
         return float(np.mean([self.mean(name, method) for name in self.sets]))
 
     def difference(self, name: str, first: str, second: str) -> Interval:
-        """First less second on one set, over its folds."""
+        """Return first minus second on one set, over its folds."""
         differences = self.by_fold(name, first) - self.by_fold(name, second)
         sizes = self.folds[name][0]
         return over_folds(differences.tolist(), sizes["examples"], sizes["training"])
 
     def differences(self, first: str, second: str) -> list[float]:
-        """First less second on each set, the mean over its folds."""
+        """Return first minus second on each set, the mean over its folds."""
         return [self.mean(name, first) - self.mean(name, second) for name in self.sets]
 
     def lead(self, first: str, second: str, level: float = 0.95) -> Interval:
-        """First less second, over sets."""
+        """Return first minus second, over sets."""
         return over_sets(self.differences(first, second), level)
 
     def deviation(self, name: str, method: str, accuracy: float) -> float:

@@ -70,7 +70,7 @@ def _answer(ours: Accuracies) -> str:
     elif both.high < 0:
         came = "is less accurate than CE"
     else:
-        came = "is not told apart from CE"
+        came = "does not differ significantly from CE"
     alone = ", ".join(f"{ours.change('el', m)} ({MODELS[m]})" for m in MODELS)
     focal = ", ".join(f"{ours.change('focal', m)} ({MODELS[m]})" for m in MODELS)
     return (
@@ -120,7 +120,7 @@ def _protocol(ours: Accuracies, scale: str) -> str:
         "Published: a linear classifier and one with a hidden layer as wide as the input, batches "
         "of 8, 50 epochs, learning rates of 0.01, 0.005 and 0.001, rate and epoch chosen on the "
         "validation set, two seeds, 121 sets, focal loss with gamma = 2 and alpha = 0.25. Ours: "
-        f"the same with SGD, momentum 0.9 and the division of the recipe `{RECIPE}` into training "
+        f"the same with SGD, momentum 0.9 and the split of the recipe `{RECIPE}` into training "
         "(68 %), validation and test set. All networks of a set are trained side by side; see the "
         "first check. "
     )

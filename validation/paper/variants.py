@@ -1,4 +1,4 @@
-"""What figures share that train one network with one setting changed, over several seeds.
+"""Train one network with one setting changed, over several seeds: code shared by figures.
 
 The networks are small and their training short, so that a CPU does many of them: they show what a
 setting does, not what accuracy can be had.
@@ -30,7 +30,7 @@ Accuracies = dict[str, list[float]]  # by variant, a seed each
 
 
 def bases(scale: str) -> dict[str, Config]:
-    """The runs that variants change, by data set: those of the recipes, but small and short."""
+    """Return the runs that variants change, by data set: small and short runs of the recipes."""
     digits = replace(recipes.get("digits").runs[""], model_options={"width": 8}, **_DIGITS[scale])
     found = {"digits": digits}
     if scale == "full" and data_sets.there("mnist"):
@@ -40,19 +40,19 @@ def bases(scale: str) -> dict[str, Config]:
 
 
 def seeds(scale: str, data: str) -> int:
-    """How many seeds every variant is trained with."""
+    """Return the number of seeds that every variant is trained with."""
     return {"small": 1, "quick": 3, "full": 4 if data == "digits" else 3}[scale]
 
 
 def absent(what: str, scale: str) -> list[Any]:
-    """What the page says of sets that a full run would have and this machine has not."""
+    """Return a note on the sets of a full run that this machine does not have."""
     if scale != "full" or data_sets.there("mnist"):
         return []
     return [data_sets.missing(what, "MNIST")]
 
 
 def tasks(runs: Mapping[str, Config], count: int) -> list[Task]:
-    """A task for each run and each of ``count`` seeds."""
+    """Return a task for each run and each of ``count`` seeds."""
     return [
         Task(_name(run, seed), train_once, {"config": replace(config, seed=seed).to_json()})
         for run, config in runs.items()
@@ -61,13 +61,13 @@ def tasks(runs: Mapping[str, Config], count: int) -> list[Task]:
 
 
 def of(results: Results, run: str, count: int) -> list[Any]:
-    """What came of a run, by seed; those that failed are left out."""
+    """Return the results of a run by seed, without seeds that failed."""
     names = (_name(run, seed) for seed in range(count))
     return [results[name] for name in names if name in results]
 
 
 def accuracies(results: Results, runs: Sequence[str], count: int) -> Accuracies:
-    """Test accuracies; a seed that failed for one run is left out for all, so that they pair."""
+    """Return test accuracies; a seed that failed for one run is left out for all, to keep pairs."""
     common = [s for s in range(count) if all(_name(run, s) in results for run in runs)]
     return {
         run: [results[_name(run, seed)]["summary"]["test_accuracy"] for seed in common]
@@ -90,7 +90,7 @@ def difference(found: Accuracies, run: str, reference: str) -> Interval:
 
 
 def table(title: str, found: Accuracies, reference: str, note: str = "") -> Table:
-    """Means and deviations in per cent, and differences from the reference."""
+    """Return means and deviations in per cent, and differences from the reference."""
     rows = []
     for run, values in found.items():
         mean, half = difference(found, run, reference)
@@ -123,7 +123,7 @@ def table(title: str, found: Accuracies, reference: str, note: str = "") -> Tabl
 
 
 def verdict(found: Accuracies, reference: str) -> str:
-    """Which runs differ from the reference by more than their 95 % interval, in words."""
+    """Return a sentence naming runs whose 95 % interval of the difference excludes 0."""
     others = [run for run in found if run != reference]
     if len(found[reference]) < 2:
         return "One seed says nothing of differences."

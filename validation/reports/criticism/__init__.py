@@ -240,9 +240,9 @@ def _answer(
 def _agreement(distances: Mapping[str, float]) -> Check:
     worst = max(distances, key=distances.__getitem__)
     return Check(
-        "Networks trained at once are those that torch's own layers, SGD, clipping and "
-        "`GradientNormalizer` train: scores differ by less than 1e-10 of the largest, for all "
-        "tuned losses.",
+        "Training many networks in one stacked tensor gives the same networks as torch's own "
+        "layers, SGD, clipping and `GradientNormalizer`: scores differ by less than 1e-10 of the "
+        "largest, for all tuned losses.",
         set(distances) == set(TUNED) and all(each < 1e-10 for each in distances.values()),
         f"At most {distances[worst]:.1e}, for {worst}.",
     )

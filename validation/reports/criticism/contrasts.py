@@ -1,4 +1,4 @@
-"""What is said of the objective and of the noise: runs that are equal in everything else."""
+"""Sections on the objective and on the noise: runs that are equal in everything else."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ LOST = 0.5  # of the best accuracy: runs with less did not learn
 EQUAL = 0.5  # points of accuracy: a smaller difference is none in practice
 
 _OBJECTIVE = (
-    Contrast("-log P less 1 - P, normal noise", "normal, -log P", EXACT),
-    Contrast("-log P less 1 - P, Gumbel noise", CE, "Gumbel, 1 - P"),
-    Contrast("-log of the mean P less 1 - P, normal noise", "normal, -log of the mean P", EXACT),
+    Contrast("-log P minus 1 - P, normal noise", "normal, -log P", EXACT),
+    Contrast("-log P minus 1 - P, Gumbel noise", CE, "Gumbel, 1 - P"),
+    Contrast("-log of the mean P minus 1 - P, normal noise", "normal, -log of the mean P", EXACT),
 )
 _NOISE = (
-    Contrast("normal less Gumbel, -log P", "normal, -log P", CE),
-    Contrast("normal less Gumbel, 1 - P", EXACT, "Gumbel, 1 - P"),
+    Contrast("normal minus Gumbel, -log P", "normal, -log P", CE),
+    Contrast("normal minus Gumbel, 1 - P", EXACT, "Gumbel, 1 - P"),
 )
 
 
 def objective(runs: Sequence[Equal]) -> Section:
-    """On -log P and 1 - P."""
+    """Return the section on -log P and 1 - P."""
     return Section(
         "-log P or 1 - P?",
         [
@@ -70,7 +70,7 @@ def _lost(runs: Sequence[Equal]) -> str:
 
 
 def noise(runs: Sequence[Equal], gumbel: Sequence[Sequence[float]]) -> Section:
-    """On normal and Gumbel noise; ``gumbel`` compares softmax with samples."""
+    """Return the section on normal and Gumbel noise; ``gumbel`` compares softmax with samples."""
     distance = float(np.max([abs(row[3] - row[2]) / row[4] for row in gumbel]))
     rows = []
     for contrast in _NOISE:
@@ -106,7 +106,7 @@ def noise(runs: Sequence[Equal], gumbel: Sequence[Sequence[float]]) -> Section:
                 "Share of samples in which the label wins.",
             ),
             Table(
-                "Normal less Gumbel noise: within which bound are they equal?",
+                "Normal minus Gumbel noise: within which bound are they equal?",
                 [
                     "difference",
                     "recipe",
@@ -144,7 +144,7 @@ def _noise_answer(runs: Sequence[Equal]) -> str:
             if each.low > 0 or each.high < 0:
                 said = f"{'better' if each.low > 0 else 'worse'}, {each} points"
             parts.append(f"{said} ({contrast.objective}, {recipe})")
-    return f"In the longest runs normal noise is, beside Gumbel noise, {'; '.join(parts)}."
+    return f"Normal noise compared with Gumbel noise, longest runs: {'; '.join(parts)}."
 
 
 def noise_finding(runs: Sequence[Equal]) -> Finding:

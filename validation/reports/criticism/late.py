@@ -1,4 +1,4 @@
-"""What is said of the argument that cross-entropy is close to 1 - p late in training."""
+"""Section on the argument that cross-entropy is close to 1 - p late in training."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def stuck_of(results: Sequence[tuple[str, Any]]) -> Stuck | None:
 
 
 def section(moments: Sequence[Moment]) -> Section:
-    """On all watched steps of all runs."""
+    """Return the section on all watched steps of all runs."""
     last = max(each.step for each in moments)
     ends = [each for each in moments if each.step == last]
     rows = [

@@ -74,5 +74,5 @@ def tuned_of(data: str, model: str, result: Any) -> Tuned:
 
 
 def over_sets(runs: Sequence[Tuned], loss: str) -> dict[str, float]:
-    """Return a loss less cross-entropy by data set, in points; models of a set are averaged."""
+    """Return a loss minus cross-entropy by data set, in points; models of a set are averaged."""
     return by_set([(run.data, float(run.longest.less_ce(loss).mean())) for run in runs])

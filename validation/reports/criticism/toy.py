@@ -1,4 +1,4 @@
-"""What is said of the toy example: with a temperature all losses find the threshold."""
+"""Section on the toy example: with a temperature all losses find the threshold."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Other(NamedTuple):
 
 
 def section(results: Mapping[str, Any]) -> Section:
-    """On the minima and descents of all losses."""
+    """Return the section on the minima and descents of all losses."""
     descents = {name: [Descent(*each) for each in rows] for name, rows in results["ends"].items()}
     ends = {
         name: next(each for each in rows if each.start == START) for name, rows in descents.items()

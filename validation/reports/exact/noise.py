@@ -186,7 +186,7 @@ def _spread(rows: list[ValueNoise], classes: int) -> Picture:
 
 def _bars(rows: list[ValueNoise], classes: int) -> Picture:
     title = f"Error of the estimated -log P, C = {classes}"
-    figure, ax = axes(xlabel="draws N", ylabel="estimate less exact")
+    figure, ax = axes(xlabel="draws N", ylabel="estimate minus exact")
     ax.set_xscale("log", base=2)
     shown = [row for row in rows if row.classes == classes]
     probs = list(dict.fromkeys(row.prob for row in shown))
