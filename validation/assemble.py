@@ -154,8 +154,8 @@ def _section(name: str, scale: str, came: Iterable[tuple[Task, Outcome | None]])
         if each and each.failure is not None
     ]
     left = sum(each is None for _, each in found)
+    command = f"python -m validation {name}" + ("" if scale == "quick" else f" --{scale}")
     if left:
-        command = f"python -m validation {name}" + ("" if scale == "quick" else f" --{scale}")
         why = "Their results are not stored yet."
         first.append(NotRun(f"{left} of {len(found)} tasks.", why, command))
     answer = ""
@@ -163,8 +163,12 @@ def _section(name: str, scale: str, came: Iterable[tuple[Task, Outcome | None]])
     try:
         written = reports.get(name).section(values, scale)
         parts, answer = written.parts, written.answer
-    except Exception as error:  # it needs a result that is missing, or it has a fault
-        parts = [] if first else [Check("The report can be written.", False, repr(error))]
+    except Exception as error:
+        if first and isinstance(error, KeyError):  # it needs a result that is missing
+            why = f"It needs a result that is missing ({error!r})."
+            parts = [NotRun("The rest of the report.", why, command)]
+        else:
+            parts = [Check("The report can be written.", False, repr(error))]
     origins = _origins([each for _, each in found if each and each.failure is None])
     return Section(reports.REPORTS[name].title, [*first, *parts], answer, origins, len(found))
 

@@ -156,6 +156,22 @@ def test_a_section_that_cannot_speak(made, run, tmp_path):
     ]
 
 
+def test_a_fault_is_flagged_though_results_are_missing(made, run, tmp_path):
+    def told_of(section):
+        broken = report(HALVES)
+        broken.section = section
+        made(one=broken)
+        code = run("--page")
+        return code, json.loads((tmp_path / "index.json").read_text())["reports"]["one"]
+
+    code, told = told_of(lambda results, scale: Section("x", [Text(results["4"])]))
+    assert code == 0
+    assert told["not_run"][-1]["why"] == "It needs a result that is missing (KeyError('4'))."
+    code, told = told_of(lambda results, scale: Section("x", [Text([][0])]))
+    assert code == 1
+    assert told["checks"][0]["found"] == "IndexError('list index out of range')"
+
+
 def test_the_page_of_what_is_there(made, run, tmp_path):
     made(one=report(HALVES[:1]))
     run()

@@ -24,6 +24,15 @@ def test_wilcoxon_by_hand():
     assert found.verdict == "no difference shown"
 
 
+def test_the_direction_is_that_of_the_ranks_and_not_of_the_mean():
+    found = paired([0.5 + 0.01 * k for k in range(20)] + [-80.0])
+    assert (found.wins, found.losses, found.direction) == (20, 1, 1)
+    assert found.mean < 0
+    assert found.wilcoxon < 0.001
+    assert found.verdict == "better"
+    assert paired([-0.1, -0.2, 0.3]).direction == 0
+
+
 def test_ties_do_not_count():
     found = paired([0.0, 1e-15, 0.1])
     assert (found.pairs, found.wins, found.losses, found.sign) == (3, 1, 0, 1.0)

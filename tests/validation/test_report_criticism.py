@@ -185,6 +185,8 @@ def test_why_follows_the_results():
     other = equal.why(runs, stuck._replace(exact=Interval(0.5, 0.4, 0.6)), Interval(-2, -3, -1))
     assert "stay below" not in other
     assert "Cross-entropy is more accurate in either case." in other
+    wide = stuck._replace(exact=Interval(15.0, 1.0, 29.0))
+    assert "reason" not in equal.why(runs, wide, None)
     better = equal.why(trained({equal.EXACT: 4.0}), stuck, None)
     assert "changing nothing else gains " in better
     assert "reason" not in better
@@ -271,6 +273,12 @@ def test_a_wide_interval_decides_nothing():
     assert tuned.verdict_of(Interval(0.3, -1.0, 1.6)) == "not decided"
 
 
+def test_a_gain_is_held_to_its_published_size():
+    assert tuned.verdict_of(Interval(0.3, 0.1, 0.5)) == "does not hold"
+    assert tuned.verdict_of(Interval(0.5, 0.1, 0.9)) == "holds"
+    assert "by the published 0.64 points" in tuned.finding(searched(0.0)).claim
+
+
 def test_runs_that_are_too_short_are_flagged():
     section = tuned.section(searched(0.0, longer=0.6), 32)
     assert len(flagged(section)) == 1
@@ -278,6 +286,15 @@ def test_runs_that_are_too_short_are_flagged():
     assert "the claim is not decided" in section.answer
     assert flagged(tuned.section(searched(0.0, longer=0.4), 32)) == []
     assert lengths.doublings(searched(0.0, longer=0.4))[0].change.mean == pytest.approx(0.4)
+
+
+def test_sets_with_longer_runs_are_named_with_the_result_without_them():
+    runs = searched(1.0)
+    assert lengths.lengthened(runs) == []
+    (text,) = lengths.lengthened([runs[0]._replace(data="uci/hill-valley"), *runs[1:3]])
+    assert "The runs on hill-valley were lengthened after cross-entropy had gained 8" in text.text
+    assert "is +1.15 (" in text.text  # of 1.1 and 1.2
+    assert "over 2 data sets" in text.text
 
 
 def test_a_distance_from_torch_is_flagged(results):
@@ -291,13 +308,33 @@ def test_a_distance_from_torch_is_flagged(results):
     ("cosine", "verdict"), [(0.95, "holds"), (0.5, "does not hold"), (0.9, "not decided")]
 )
 def test_what_is_said_of_late_training_follows_the_results(cosine, verdict):
-    moments = [
+    section = late.section(watched(cosine, 0.95))
+    (finding,) = findings(section)
+    assert finding.verdict == verdict
+    assert "95 % of the training examples" in section.answer
+    said = {"holds": "are alike", "does not hold": "are not alike"}.get(verdict, "may be alike")
+    assert said in section.answer
+
+
+def test_late_training_is_judged_where_most_p_are_near_one():
+    early = [each._replace(data=f"early {each.data}") for each in watched(0.5, 0.7)]
+    (finding,) = findings(late.section([*watched(0.95, 0.95), *early]))
+    assert finding.verdict == "holds"
+    section = late.section(early)
+    (finding,) = findings(section)
+    assert finding.verdict == "not decided"
+    assert "the argument is not tested" in section.answer
+
+
+def watched(cosine, near_one):
+    """Moments of six data sets, first and last step."""
+    return [
         late.Moment(
             f"set{k}",
             "linear",
             step,
             accuracy=0.9 + 0.02 * k,
-            near_one=0.7,
+            near_one=near_one,
             minus_log=0.2,
             error=0.15,
             score_cosine=0.9,
@@ -307,12 +344,6 @@ def test_what_is_said_of_late_training_follows_the_results(cosine, verdict):
         for k in range(6)
         for step in (0, 100)
     ]
-    section = late.section(moments)
-    (finding,) = findings(section)
-    assert finding.verdict == verdict
-    assert "70 % of the training examples" in section.answer
-    said = {"holds": "are alike", "does not hold": "are not alike"}.get(verdict, "may be alike")
-    assert said in section.answer
 
 
 def test_losses_are_frozen():

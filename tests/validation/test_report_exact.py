@@ -8,7 +8,7 @@ from validation.page import Check, Finding, NotRun, Picture, Section, Table
 from validation.reports import exact
 from validation.reports.exact import cost, cost_page, grid_page, noise_grid, overhead_page
 from validation.reports.exact.overhead import Step
-from validation.reports.power_law import fit_power
+from validation.reports.power_law import Power, fit_power
 
 
 @pytest.fixture(scope="module")
@@ -164,3 +164,14 @@ def test_a_broken_margin_is_flagged(tmp_path):
     old, new = "gap = gap.clamp(max=margin)\n", "gap = gap.clamp(max=margin + 5.0)\n"
     claims = flags(tmp_path, "exact", "exact_torch/_ops.py", old, new)
     assert any("What is missing is noise" in claim for claim in claims)
+
+
+def test_the_verdict_on_cost_needs_all_exponents():
+    def power(exponent, half=0.05):
+        return Power(exponent, exponent - half, exponent + half, 64, 1024)
+
+    assert cost_page._linear(power(1.05), power(1.8), power(1.0)) == "holds"
+    assert cost_page._linear(power(1.05, 0.2), power(1.8), power(1.0)) == "not decided"
+    assert cost_page._linear(power(1.3), power(1.8), power(1.0)) == "does not hold"
+    assert cost_page._linear(power(1.0), power(1.8), power(0.6)) == "not decided"
+    assert cost_page._linear(power(1.0), power(1.2), power(1.0)) == "does not hold"

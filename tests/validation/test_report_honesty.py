@@ -76,11 +76,11 @@ def _claims(regime, method, outside, claims):
     ]  # fmt: skip
 
 
-def _by_stratum(**outside):
+def _by_stratum(regimes=tuple(problem_strata.REGIMES), **outside):
     """The section for 960 claims a method and regime, some of ``tilting`` or ``genz`` outside."""
     rows = [
         claim
-        for regime in ("ordinary", "deep tail")
+        for regime in regimes
         for method in strata.METHODS
         for claim in _claims(regime, method, outside.get(method, {}).get(regime, 0), 960)
     ]
@@ -93,7 +93,7 @@ def test_a_dishonest_stratum_is_seen_though_all_together_are_honest(monkeypatch)
     section = _by_stratum(tilting={"deep tail": 33})
     flagged = _flagged(section)
     assert any(claim.startswith("Dishonest random strata are those") for claim in flagged)
-    assert any("`auto` and `tilting` hold" in claim for claim in flagged)
+    assert any("`auto` or `tilting` is shown to be outside" in claim for claim in flagged)
     assert _verdicts(section) == ["holds", "does not hold", "holds"]
     assert _flagged(_by_stratum()) == []
     assert _verdicts(_by_stratum()) == ["holds", "holds", "holds"]
@@ -105,6 +105,31 @@ def test_one_regime_that_is_not_shown_leaves_a_method_undecided(monkeypatch):
     section = _by_stratum(tilting={"ordinary": 6})
     assert _flagged(section) == []
     assert _verdicts(section) == ["holds", "not decided", "holds"]
+
+
+def test_regimes_without_results_leave_a_method_undecided(monkeypatch):
+    monkeypatch.setattr(known, "RANDOM_STRATA", {})
+    assert _verdicts(_by_stratum(("ordinary",))) == ["not decided"] * 2  # and none on `genz`
+    some = _by_stratum(("ordinary", "deep tail"), tilting={"deep tail": 33})
+    assert _verdicts(some) == ["not decided", "does not hold", "holds"]
+    assert strata_page._everywhere({}, 1) == "not decided"
+    rows = _claims("deep tail", "genz", 0, 960)
+    assert _verdicts(strata_page.section({"strata, all": rows}, "full")) == ["holds"]
+
+
+def test_plain_genz_is_judged_on_problems_that_came_after_its_first_result(monkeypatch):
+    monkeypatch.setattr(known, "RANDOM_STRATA", {})
+    first = strata.COUNTS["full"]
+    rows = _claims("deep tail", "genz", 40, 960)  # outside are seeds below 40
+    section = strata_page.section({"strata, all": rows}, "full")
+    (finding,) = (part for part in section.walk() if isinstance(part, Finding))
+    assert finding.verdict == "holds"
+    assert f"0 of {960 - first}" in finding.ours
+    assert "40 of 960" in finding.ours
+    section = strata_page.section({"strata, all": rows[:first]}, "full")
+    assert _verdicts(section) == ["not decided"]
+    section = strata_page.section({"strata, all": rows}, "quick")
+    assert _verdicts(section) == ["does not hold"]
 
 
 def _verdicts(section):

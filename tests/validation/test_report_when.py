@@ -244,6 +244,14 @@ def test_differences_are_corrected_for_their_number():
     assert third[0].adjusted == pytest.approx(2 * third[0].p)
 
 
+def test_the_direction_is_that_of_the_test():
+    sets = {f"set{k}": {"CE": 50.0, "a": 50.5 + 0.01 * k} for k in range(20)}
+    sets["odd"] = {"CE": 90.0, "a": 10.0}
+    (found,) = comparisons.compare({"linear": {"clean": sets}}, [("a", "CE")])
+    assert found.mean < 0
+    assert found.verdict == "better"
+
+
 def test_label_noise_has_the_rate_it_says():
     labels = torch.arange(1000) % 3
     labels[:100] = 1

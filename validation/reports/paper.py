@@ -55,9 +55,10 @@ def section(results: Results, scale: str) -> Section:
             parts.append(_file(name).section(own, scale))
         except Exception as error:  # others are not to be lost with it
             undone = sum(task.name not in own for task in _file(name).tasks(scale))
-            if undone:
+            if undone and isinstance(error, KeyError):  # it needs a result that is missing
                 command = f"python -m validation paper{' --full' if scale == 'full' else ''}"
-                told: Part = NotRun(name, f"{undone} of its tasks are not done.", command)
+                why = f"{undone} of its tasks are not done ({error!r})."
+                told: Part = NotRun(name, why, command)
             else:
                 told = Check(f"`{name}` can be written.", False, repr(error))
             parts.append(Section(name, [told]))

@@ -15,7 +15,7 @@ from validation import data_sets
 from validation.page import Check, Section, Text
 from validation.page.content import Part
 from validation.reports import Results
-from validation.reports.criticism import contrasts, equal, late, searches, toy, tuned
+from validation.reports.criticism import contrasts, equal, late, lengths, searches, toy, tuned
 from validation.reports.criticism.late_runs import late_of, stuck_of
 from validation.reports.criticism.paired import interval
 from validation.reports.criticism.runs import START, gumbel_of, toy_of
@@ -86,8 +86,7 @@ _OTHERS = (  # the further sets of the report `when` with two to four classes
 )
 _QUICK = ("uci/breast-cancer-wisc-diag", "uci/cylinder-bands", "uci/pima", "uci/tic-tac-toe")
 _LENGTHS = (250, 500, 1000)
-# 1000 steps were too few here: cross-entropy gained 8 and 3 points from 500 to 1000.
-_SLOW = ("uci/hill-valley", "uci/oocytes_trisopterus_nucleus_2f")
+_SLOW = tuple(lengths.LENGTHENED)  # 1000 steps were too few here
 
 
 def _linear(names: tuple[str, ...], *steps: int) -> tuple[Cell, ...]:

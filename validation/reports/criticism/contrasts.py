@@ -136,10 +136,11 @@ def _noise_answer(runs: Sequence[Equal]) -> str:
     parts = []
     for contrast in reversed(_NOISE):
         for recipe, steps in dict(kinds(runs)).items():
-            each = interval(list(differences(runs, contrast, recipe, steps).values()), 0.90)
-            if np.isnan(each.bound):
+            values = list(differences(runs, contrast, recipe, steps).values())
+            each, bound = interval(values), interval(values, 0.90).bound
+            if np.isnan(bound):
                 return ""
-            said = f"equal within {each.bound:.2f} points"
+            said = f"equal within {bound:.2f} points"
             if each.low > 0 or each.high < 0:
                 said = f"{'better' if each.low > 0 else 'worse'}, {each} points"
             parts.append(f"{said} ({contrast.objective}, {recipe})")

@@ -286,7 +286,7 @@ def why(runs: Sequence[Equal], stuck: Stuck | None, tuned: Interval | None) -> s
         for recipe in ("plain", "scheduled")
     )
     first = _replaced(plain)
-    if stuck is not None and plain.high < 0 and stuck.exact.mean > stuck.entropy.mean:
+    if stuck is not None and plain.high < 0 and stuck.exact.low > stuck.entropy.high:
         first += (
             " The likely reason is that the gradient of 1 - P vanishes where P is near 0: "
             f"{stuck.exact.mean:.1f} % of the training examples stay below P = 0.05, against "

@@ -24,6 +24,9 @@ class Paired(NamedTuple):
     sign, wilcoxon : float
         Two-sided p-values of the sign test without ties, and of Wilcoxon's signed-rank test; 1
         where all are ties.
+    direction : int
+        The sign of the sum of signed ranks, which is the direction that Wilcoxon's test shows.
+        The mean may have the other sign: a few large differences outweigh many small ones.
     """
 
     pairs: int
@@ -34,12 +37,13 @@ class Paired(NamedTuple):
     losses: int
     sign: float
     wilcoxon: float
+    direction: int
 
     @property
     def verdict(self) -> str:
-        """What the tests say at 5 %: "better", "worse" or "no difference shown"."""
-        if self.wilcoxon < 0.05 and abs(self.mean) > 0:
-            return "better" if self.mean > 0 else "worse"
+        """What Wilcoxon's test says at 5 %: "better", "worse" or "no difference shown"."""
+        if self.wilcoxon < 0.05 and self.direction:
+            return "better" if self.direction > 0 else "worse"
         return "no difference shown"
 
 
@@ -56,12 +60,15 @@ def paired(differences: Sequence[float]) -> Paired:
     values = np.where(np.abs(differences) < 1e-12, 0.0, differences)
     wins, losses = int(np.sum(values > 0)), int(np.sum(values < 0))
     sign = wilcoxon = 1.0
+    direction = 0
     if wins + losses:
         sign = float(stats.binomtest(wins, wins + losses).pvalue)
-        wilcoxon = float(stats.wilcoxon(values[values != 0]).pvalue)
+        unequal = values[values != 0]
+        wilcoxon = float(stats.wilcoxon(unequal).pvalue)
+        direction = int(np.sign(np.sum(stats.rankdata(np.abs(unequal)) * np.sign(unequal))))
     error = float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
     mean, median = float(values.mean()), float(np.median(values))
-    return Paired(len(values), mean, error, median, wins, losses, sign, wilcoxon)
+    return Paired(len(values), mean, error, median, wins, losses, sign, wilcoxon, direction)
 
 
 class Interval(NamedTuple):

@@ -59,7 +59,7 @@ def section(results: Results, scale: str) -> Section:
         if c.judged.verdict == "outside"
     ]
     parts: list[Part] = [
-        *findings(totals(claims), groups),
+        *findings(claims, groups, scale),
         Text(
             f"{COUNTS[scale]} problems for each regime and range of dimensions "
             f"({problems_of(scale, 'deep tail')} in deep tails), each with a covariance and limits "
@@ -94,13 +94,9 @@ def section(results: Results, scale: str) -> Section:
 
 def _extension(claims: list[Claim], scale: str, tests: int) -> list[Text]:
     """Return how the sample in deep tails came to be larger, with the new problems alone."""
-    if problems_of(scale, "deep tail") == COUNTS[scale]:
+    if not _is_extended(scale):
         return []
-    deep = [c for c in claims if (c.method, c.regime) == ("genz", "deep tail")]
-    first, new = (
-        count(c.judged for c in deep if (c.seed < COUNTS[scale]) == is_first)
-        for is_first in (True, False)
-    )
+    first, new = _first_and_new(claims, scale)
     return [
         Text(
             f"The number of problems in deep tails was raised from {COUNTS[scale]} to "
@@ -110,6 +106,18 @@ def _extension(claims: list[Claim], scale: str, tests: int) -> list[Text]:
             "of known dishonesty after that."
         )
     ]
+
+
+def _is_extended(scale: str) -> bool:
+    """Return whether deep tails have more problems than were planned at first."""
+    return problems_of(scale, "deep tail") > COUNTS[scale]
+
+
+def _first_and_new(claims: list[Claim], scale: str) -> tuple[Counted, Counted]:
+    """Return the counts of `genz` in deep tails for the first problems and for the new ones."""
+    deep = [c for c in claims if (c.method, c.regime) == ("genz", "deep tail")]
+    first = count(c.judged for c in deep if c.seed < COUNTS[scale])
+    return first, count(c.judged for c in deep if c.seed >= COUNTS[scale])
 
 
 def _answer(claims: list[Claim], groups: dict[Group, Counted], tests: int) -> str:
@@ -129,8 +137,13 @@ def _answer(claims: list[Claim], groups: dict[Group, Counted], tests: int) -> st
     return f"Claimed errors held in this share of claims: {shares}. {exceptions}"
 
 
-def findings(by_method: dict[str, Counted], groups: dict[Group, Counted]) -> list[Finding]:
-    """Return the claims about the default, about tilting, and about plain Genz far out."""
+def findings(claims: list[Claim], groups: dict[Group, Counted], scale: str) -> list[Finding]:
+    """Return the claims about the default, about tilting, and about plain Genz far out.
+
+    Methods without results have no finding. The verdict on plain Genz is on the problems that
+    were added after its first result had been seen, where there are such.
+    """
+    by_method = totals(claims)
     tests = sum(counted.claims > 0 for counted in groups.values())
     found = [
         Finding(
@@ -140,15 +153,26 @@ def findings(by_method: dict[str, Counted], groups: dict[Group, Counted]) -> lis
             _everywhere(_regimes(method, groups), tests),
         )
         for method in ("auto", "tilting")
+        if _regimes(method, groups)
     ]
-    genz = groups[Group("genz", "deep tail")]
+    genz = groups.get(Group("genz", "deep tail"))
+    if genz is None:
+        return found
+    judged = genz
+    measured = f"outside: {genz} of the claims, where 1 % is promised"
+    if _is_extended(scale):
+        judged = _first_and_new(claims, scale)[1]
+        measured = (
+            f"outside: {judged} of the claims on new problems, which the verdict is on, where 1 % "
+            f"is promised; {genz} with the first ones"
+        )
     found.append(
         Finding(
             "Claimed errors of plain Genz (`genz`) also hold in deep tails (log P from -3000 to "
             "-750).",
             "",
-            f"outside: {genz} of the claims, where 1 % is promised",
-            _plain(genz),
+            measured,
+            _plain(judged),
         )
     )
     return found
@@ -172,10 +196,16 @@ def _kept(counted: Counted) -> str:
 
 
 def _everywhere(regimes: dict[str, Counted], tests: int) -> Verdict:
-    """Every regime must be shown to be honest: its 95 % interval ends at 1 % or below."""
+    """Return the verdict on all regimes.
+
+    "holds" only if every regime has results and is shown to be honest: its 95 % interval ends at
+    1 % or below.
+    """
     verdicts = [counted.honesty(tests) for counted in regimes.values()]
     if "dishonest" in verdicts:
         return "does not hold"
+    if set(regimes) != set(REGIMES):
+        return "not decided"
     return "holds" if all(verdict == "honest" for verdict in verdicts) else "not decided"
 
 

@@ -32,6 +32,9 @@ class Comparison(NamedTuple):
     p, adjusted : float
         Wilcoxon's signed-rank test, two-sided, and after Holm's correction over all models and
         conditions in which these two losses are compared.
+    direction : int
+        1 or -1: the direction that Wilcoxon's test shows, of which the mean may have the other
+        sign; 0 if there is none.
     """
 
     model: str
@@ -46,13 +49,14 @@ class Comparison(NamedTuple):
     losses: int
     p: float
     adjusted: float
+    direction: int
 
     @property
     def verdict(self) -> str:
         """ "better", "worse", or "" if no difference is shown after correction."""
-        if not self.adjusted < LEVEL:
+        if not (self.adjusted < LEVEL and self.direction):
             return ""
-        return "better" if self.mean > 0 else "worse"
+        return "better" if self.direction > 0 else "worse"
 
 
 def compare(found: Accuracies, pairs: Sequence[tuple[str, str]]) -> list[Comparison]:
@@ -94,4 +98,5 @@ def _compared(
         found.losses,
         found.wilcoxon,
         np.nan,
+        found.direction,
     )
