@@ -291,9 +291,36 @@ def small_sigma_results(small):
 
 @pytest.mark.parametrize(("small", "verdict"), [(-0.3, "holds"), (0.05, "does not hold")])
 def test_verdict_on_a_small_sigma(small, verdict):
-    section = v2_sigma.section(small_sigma_results(small), "quick")
+    for scale, expected in (("full", verdict), ("quick", "not decided")):
+        section = v2_sigma.section(small_sigma_results(small), scale)
+        (finding,) = [part for part in section.walk() if isinstance(part, Finding)]
+        assert finding.verdict == expected
+
+
+@pytest.mark.parametrize(("judged", "verdict"), [(0.05, "holds"), (-0.05, "does not hold")])
+def test_the_margin_that_is_judged_is_fixed(judged, verdict):
+    changes = {"none": 0.0, "0.5": judged, "2": 0.08}  # the best is not judged
+    results = {
+        f"digits, margin {name}, seed {seed}": {
+            "summary": {"test_accuracy": 0.8 + 0.01 * seed + change + 0.001 * seed * change}
+        }
+        for name, change in changes.items()
+        for seed in range(3)
+    }
+    section = v2_margin.section(results, "full")
     (finding,) = [part for part in section.walk() if isinstance(part, Finding)]
     assert finding.verdict == verdict
+    assert "margin of 0.5" in finding.ours
+    assert "toy example" not in section.answer  # which was not computed
+
+
+def test_a_failed_exact_integral_decides_nothing():
+    results = curve_results(0.001)
+    results[sample_size_runs.name("mnist", "adam", None)] = [0.0, 0.91, 0.92, 0.93]
+    section = sample_size.section(results, "full")
+    (finding,) = [part for part in section.walk() if isinstance(part, Finding)]
+    assert finding.verdict == "not decided"
+    assert "1 of 4 runs with the exact integral fail" in finding.ours
 
 
 @pytest.mark.parametrize("name", ["cross-entropy", "EXACT, -log P", "EXACT, 1 - P"])

@@ -41,7 +41,7 @@ class Grid:
         """Return the difference in points in one row of the tables."""
         return paired(self._of[(*where, loss)], self._of[(*where, reference)])
 
-    def mean_difference(self, loss: str, reference: str) -> Interval:
+    def mean_difference(self, loss: str, reference: str, level: float = 0.95) -> Interval:
         """Return the mean difference over the rows; the interval is over seeds."""
         rows = self.rows(loss, reference)
         by_seed = zip(
@@ -56,9 +56,9 @@ class Grid:
             ),
             strict=True,
         )
-        return interval([statistics.fmean(each) for each in by_seed])
+        return interval([statistics.fmean(each) for each in by_seed], level)
 
-    def mean(self, loss: str) -> float:
-        """Return the mean accuracy of a loss over rows that are done for all losses."""
-        rows = self.rows(*{cell.loss for cell in self.cells})
+    def mean(self, loss: str, losses: Sequence[str]) -> float:
+        """Return the mean accuracy of a loss over rows that are done for all of ``losses``."""
+        rows = self.rows(*losses)
         return statistics.fmean(statistics.fmean(self._of[(*where, loss)]) for where in rows)

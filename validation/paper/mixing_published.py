@@ -119,8 +119,14 @@ def change(table: str, loss: str, row: str = "") -> Change | None:
 
 
 def all_changes() -> Change:
-    """Return the published changes of F = 0-0.5 against CE in all four tables."""
+    """Return the published changes of F = 0-0.5 against CE in all four tables.
+
+    Two comparisons stand in two tables and count once: ResNet34 on CINIC-10 (tables 1 and 6) and
+    ResNet50 on ImageNet (tables 2 and 5).
+    """
     rows: list[Any] = [*TABLE1["CIFAR-100"].values(), *TABLE1["CINIC-10"].values()]
-    rows += [*TABLE2.values(), *TABLE5.values(), *TABLE6.values()]
+    rows += TABLE2.values()
+    rows += [each for name, each in TABLE5.items() if name != "ImageNet, ResNet50"]
+    rows += [each for name, each in TABLE6.items() if name != "baseline"]
     values = [round(each.f0_steps - each.ce, 2) for each in rows]
     return Change(float(np.mean(values)), min(values), max(values))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
+from validation.page import Check, Text
 from validation.page.content import Verdict
 
 
@@ -78,14 +79,48 @@ def wilcoxon(differences: Sequence[float]) -> float:
     return float(stats.wilcoxon(values, method="exact" if (values != 0).all() else "auto").pvalue)
 
 
-def verdict(ours: Interval, published: float) -> Verdict:
-    """Return what our interval says of a published lead, a positive number.
+def verdict(ours: Interval) -> Verdict:
+    """Return what our interval says of the claim that there is a lead, of whatever size.
 
-    >>> verdict(Interval(1.0, 0.5), 1.2), verdict(Interval(0.1, 0.5), 1.2)
-    ('holds', 'does not hold')
-    >>> verdict(Interval(0.5, 1.0), 1.2)
-    'not decided'
+    >>> verdict(Interval(1.0, 0.5)), verdict(Interval(0.1, 0.5)), verdict(Interval(-1.0, 0.5))
+    ('holds', 'not decided', 'does not hold')
     """
     if ours.low > 0:
         return "holds"
-    return "does not hold" if ours.high < published else "not decided"
+    return "does not hold" if ours.high <= 0 else "not decided"
+
+
+def compare_sizes(ours: Interval, published: float) -> str:
+    """Return a remark if the published lead is outside our interval, otherwise an empty string.
+
+    >>> compare_sizes(Interval(0.1, 0.5), 1.2), compare_sizes(Interval(1.0, 0.5), 1.2)
+    ('; less than the published +1.20', '')
+    """
+    if ours.high < published:
+        return f"; less than the published {published:+.2f}"
+    return f"; more than the published {published:+.2f}" if ours.low > published else ""
+
+
+def check_near(claim: str, differences: Mapping[str, Interval], near: float) -> Check | Text:
+    """Return the check that all differences are between ``-near`` and ``near``.
+
+    It passes if all intervals are inside and fails if one is outside. If neither is so, intervals
+    are too wide for a check, and a sentence says that in its place.
+
+    >>> check_near("Near.", {"a": Interval(0.1, 0.2)}, 1.0).holds
+    True
+    >>> check_near("Near.", {"a": Interval(0.1, 0.2), "b": Interval(2.0, 0.2)}, 1.0).holds
+    False
+    >>> check_near("Near.", {"a": Interval(0.1, 2.0)}, 1.0).text
+    'Not decided: "Near." The intervals of these are too wide: a: +0.10 ± 2.00.'
+    """
+    outside = [name for name, each in differences.items() if each.low > near or each.high < -near]
+    wide = [name for name, each in differences.items() if each.low <= -near or each.high >= near]
+    if wide and not outside:
+        listed = "; ".join(f"{name}: {differences[name]}" for name in wide)
+        return Text(f'Not decided: "{claim}" The intervals of these are too wide: {listed}.')
+    largest = max(differences, key=lambda name: abs(differences[name].mean))
+    told = "; ".join(f"{name}: {differences[name]}" for name in outside)
+    return Check(
+        claim, not outside, told or f"The largest difference is {differences[largest]}, {largest}."
+    )

@@ -59,8 +59,8 @@ def over(values: Sequence[float]) -> Mean:
     return Mean(statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values)))
 
 
-def interval(values: Sequence[float]) -> Interval:
-    """Return the mean of values and half its 95 % interval by Student's t.
+def interval(values: Sequence[float], level: float = 0.95) -> Interval:
+    """Return the mean of values and half its interval by Student's t, of 95 % unless given.
 
     >>> mean, half = interval([1.0, 2.0, 3.0])
     >>> mean, round(half, 4)
@@ -71,7 +71,7 @@ def interval(values: Sequence[float]) -> Interval:
     mean, error = over(values)
     if error is None:
         return Interval(mean, None)
-    return Interval(mean, float(stats.t.ppf(0.975, len(values) - 1)) * error)
+    return Interval(mean, float(stats.t.ppf(0.5 + level / 2, len(values) - 1)) * error)
 
 
 def paired(values: Sequence[float], reference: Sequence[float]) -> Interval:

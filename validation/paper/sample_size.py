@@ -13,6 +13,7 @@ from validation.page import Check, Finding, NotRun, Picture, Section, Table, Tex
 from validation.page.content import Part, Verdict
 from validation.paper import image_runs, sample_size_runs
 from validation.paper.over_seeds import Interval, interval, paired
+from validation.paper.reduced import decide_if_full
 from validation.paper.sample_size_runs import CLASSES, ESTIMATORS, PLANS, RATES
 from validation.reports import Results
 
@@ -66,7 +67,7 @@ def section(results: Results, scale: str) -> Section:
         for data in PLANS[scale].data
         if not image_runs.there(data)
     ]
-    parts += _findings(curves)
+    parts += decide_if_full(_findings(curves), scale)
     parts.append(Text(_protocol(scale)))
     for curve in curves:
         parts += [_picture(curve), _table(curve)]
@@ -125,10 +126,15 @@ def _answer(curves: Sequence[Curve]) -> str:
             + (
                 f"test accuracy is {apart} points from that of the exact integral"
                 if apart is not None
-                else f"{curve.failed(one)} of {len(curve.accuracies[one])} runs fail"
+                else _failures(curve, one if curve.failed(one) else None)
             )
         )
     return "; ".join(told) + "." if told else ""
+
+
+def _failures(curve: Curve, samples: int | None) -> str:
+    runs = "runs with the exact integral fail" if samples is None else "runs fail"
+    return f"{curve.failed(samples)} of {len(curve.accuracies[samples])} {runs}"
 
 
 def _findings(curves: Sequence[Curve]) -> list[Finding]:
@@ -139,9 +145,12 @@ def _findings(curves: Sequence[Curve]) -> list[Finding]:
         if 1 not in curve.accuracies:
             continue
         apart = curve.difference(1)
+        if curve.failed(None) and not curve.failed(1):
+            ours.append(f"{curve.title}: {_failures(curve, None)}")
+            verdicts.append("not decided")
+            continue
         if apart is None:
-            total = len(curve.accuracies[1])
-            ours.append(f"{curve.title}: {curve.failed(1)} of {total} runs fail")
+            ours.append(f"{curve.title}: {_failures(curve, 1)}")
             verdicts.append("does not hold")
             continue
         ours.append(f"{curve.title}: {apart} points")

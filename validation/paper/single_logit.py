@@ -17,6 +17,7 @@ from validation.page import Check, Finding, NotRun, Picture, Section, Table, Tex
 from validation.page.content import Part
 from validation.paper import single_logit_runs
 from validation.paper.over_seeds import Interval, interval, over
+from validation.paper.reduced import decide_if_full
 from validation.paper.single_logit_published import (
     ALIGNED,
     CE_ALL_LOGITS,
@@ -61,7 +62,7 @@ def section(results: Results, scale: str) -> Section:
         if trained:
             done[data] = trained
     whole = {data: runs for data, runs in done.items() if len(runs) == len(LOSSES)}
-    parts += _findings(whole)
+    parts += decide_if_full(_findings(whole), scale)
     parts.append(Text(_protocol(scale)))
     for data, runs in done.items():
         parts += [_table1(data, runs), _picture(data, runs)]

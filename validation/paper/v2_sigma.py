@@ -15,6 +15,7 @@ from validation.page import Check, Finding, NotRun, Picture, Section, Table, Tex
 from validation.page.content import Verdict
 from validation.paper import variants
 from validation.paper.over_seeds import Interval
+from validation.paper.reduced import decide_if_full
 from validation.reports import Results
 from validation.running import Task
 
@@ -117,7 +118,8 @@ def section(results: Results, scale: str) -> Section:
         "the published schedule"
         for data, apart in compared.items()
     )
-    return Section(TITLE, [*_findings(compared), *parts], f"{answer}." if answer else "")
+    findings = decide_if_full(_findings(compared), scale)
+    return Section(TITLE, [*findings, *parts], f"{answer}." if answer else "")
 
 
 def _small_against_published(found: variants.Accuracies, data: str) -> Interval:
@@ -138,7 +140,7 @@ def _findings(compared: Mapping[str, Interval]) -> list[Finding]:
         verdict = "holds" if worst == "does not hold" else "does not hold"
     return [
         Finding(
-            "A small sigma from the start hinders training, and a falling one does not.",
+            "A small sigma from the start hinders training more than a falling one.",
             "a small sigma prevents training (first version, section 4.4, in words)",
             "; ".join(f"{data}: {apart} points" for data, apart in compared.items())
             + f" with sigma {_SMALL} against 10 to 1",
