@@ -28,6 +28,7 @@ from validation.paper import (
 )
 from validation.paper.training import train_once
 from validation.reports import paper
+from validation.running import Task
 
 FIGURES = (
     toy_example,
@@ -101,6 +102,28 @@ def test_the_answer_counts_published_claims(monkeypatch):
     )
     claims[:] = []
     assert paper.section({}, "full").answer == ""
+
+
+def test_only_a_missing_key_is_a_missing_result(monkeypatch):
+    class File:
+        error: Exception = KeyError("task")
+
+        @staticmethod
+        def tasks(scale):
+            return [Task("task", len, {})]
+
+        @classmethod
+        def section(cls, results, scale):
+            raise cls.error
+
+    monkeypatch.setattr(paper, "FILES", ("file",))
+    monkeypatch.setattr(paper, "_file", lambda name: File)
+    (part,) = paper.section({}, "full").parts[0].parts
+    assert isinstance(part, NotRun)
+    assert part.why == "1 of its tasks are not done (KeyError('task'))."
+    File.error = ValueError("no values")
+    (part,) = paper.section({}, "full").parts[0].parts
+    assert (part.holds, part.found) == (False, "ValueError('no values')")
 
 
 @pytest.mark.parametrize("figure", FIGURES[1:], ids=lambda figure: figure.TITLE)
