@@ -122,7 +122,7 @@ def test_a_changed_cell_is_noticed():
     changed = entry(header=["d", "|error|"], rows=[[3, -2.6], ["four", None]])
     assert cited.fill(page, {"speed": stored}) == page
     assert cited.fill(page, {"speed": changed}) != page
-    assert cited.NOT_MEASURED in cited.fill(page, {})
+    assert cited.fill(page, {}) == "a\n<!-- cited: speed -->\n<!-- end -->\nb"
 
 
 def test_sentences_are_looked_for_in_the_page_and_the_table():
@@ -192,7 +192,7 @@ def test_a_report_replaces_what_pages_cite(tmp_path, monkeypatch):
     assert found["findings"].rows == [["c", "1", "2", "v"]]
     page = cited.fill(pages["p.md"], found)
     assert "It is 3. <small>" in page
-    assert f"<!-- cited: answer-r-open -->\n{cited.NOT_MEASURED}\n" in page
+    assert "<!-- cited: answer-r-open -->\n<!-- end -->" in page
     assert cited._incomplete(file) == ["r is incomplete, without 1 of 2 tasks."]
     file.write_text(cited.dump(list(found.values())))
     assert cited.entries(file) == [through_json(each) for each in found.values()]

@@ -138,7 +138,7 @@ def write(found: Mapping[str, Section], scale: str, folder: Path, name: str) -> 
     seconds = sum(origin.seconds for origin in origins)
     size = (
         f"{_SCALES[scale]}: {computed:,} of {tasks:,} tasks computed, "
-        f"{describe_seconds(seconds)} of CPU time."
+        f"{describe_seconds(seconds)} of tasks one after another."
     )
     leading = [name for name, entry in reports.REPORTS.items() if entry.leading]
     return write_files(folder, name, Page(_TITLE, [_ABOUT, size], found, facts, leading))

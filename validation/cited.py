@@ -37,7 +37,6 @@ ROOT = Path(__file__).parents[1]
 FILE = Path(__file__).parent / "results" / "cited.json"
 PAGES = ROOT / "docs"
 
-NOT_MEASURED = "*Not measured yet.*"
 _NO_ANSWER = ("Not computed", "Not measured")  # what sections say that have no results yet
 _BLOCK = re.compile(r"<!-- cited: (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
 _NUMBER = re.compile(r"\d[\d,\u202f]*(?:\.\d+)?(?:e[-+]?\d+)?")
@@ -104,12 +103,12 @@ def render(entry: Entry) -> str:
 def fill(page: str, stored: Mapping[str, Entry]) -> str:
     """Return the text of a page with all its blocks written from the entries.
 
-    A block whose entry is missing says that it was not measured yet.
+    A block whose entry is missing is empty: there is nothing to cite yet.
     """
 
     def block(found: re.Match[str]) -> str:
         name = found[1]
-        text = render(stored[name]) if name in stored else f"{NOT_MEASURED}\n"
+        text = render(stored[name]) if name in stored else ""
         return f"<!-- cited: {name} -->\n{text}<!-- end -->"
 
     return _BLOCK.sub(block, page)
