@@ -154,6 +154,6 @@ def _run(options: argparse.Namespace) -> int:
     page = assemble.write(sections, options.scale, options.out, name)
     flagged = assemble.flagged(sections)
     for check in flagged:
-        print(f"does not hold: {check.claim} {check.found}")
+        print(f"check failed: {check.claim} {check.found}")
     print(f"Wrote {page}")
     return 1 if flagged else 0

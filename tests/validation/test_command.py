@@ -131,13 +131,13 @@ def test_one_report_has_a_page_of_its_own(made, run, tmp_path):
 def test_a_check_that_does_not_hold_is_an_exit_code(made, run, capsys):
     made(one=report(HALVES, holds=False))
     assert run() == 1
-    assert "does not hold: So it is. x" in capsys.readouterr().out
+    assert "check failed: So it is. x" in capsys.readouterr().out
 
 
 def test_a_task_that_fails_is_a_check_that_does_not_hold(made, run, tmp_path, capsys):
     made(one=report([*HALVES, Task("six", fails, {"x": 6})]))
     assert run() == 1
-    assert "does not hold: `six` is computed. ValueError: not 6" in capsys.readouterr().out
+    assert "check failed: `six` is computed. ValueError: not 6" in capsys.readouterr().out
     told = json.loads((tmp_path / "index.json").read_text())["reports"]["one"]
     assert [check["holds"] for check in told["checks"]] == [False, True]
     assert len(told["tables"]["halves.csv"]["rows"]) == 2
