@@ -18,6 +18,7 @@ from validation.oracles.inventory import oracles, package_version
 from validation.running.reach import Reader
 
 ROOT = Path(__file__).parents[2]
+_LIBRARIES = ("numpy", "scipy", "numba", "torch", "torchvision", "scikit-learn", "mpmath")
 _OTHER_SOFTWARE = ("validation.oracles.r_mvtnorm", "validation.oracles.botorch_mvnxpb")
 
 
@@ -94,7 +95,7 @@ def _reader() -> Reader:
 
 def versions() -> dict[str, str | None]:
     """Return the versions of libraries that results depend on; None for those that are missing."""
-    return {name: package_version(name) for name in ("numpy", "scipy", "numba", "torch")}
+    return {name: package_version(name) for name in _LIBRARIES}
 
 
 @functools.cache
