@@ -161,6 +161,56 @@ def solve(m: Any, c: Any, v: Any, n: int, seed: int, order: int) -> tuple[Any, .
     return found.log_prob, *(getattr(found, f"grad_{name}") for name in wanted)
 
 
+def by_label(
+    scores: Tensor, labels: Tensor, sigma: Tensor, margin: float, order: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Evaluate the operator on the CPU for k = 1 and one deviation a row, in single precision.
+
+    Returns what it returns, and the rows (m,) whose labels are no classes, None if there are none.
+    """
+    scores = scores.detach().contiguous()
+    grad_scores = torch.empty_like(scores) if order else scores.new_empty(0, 0)
+    grad_sigma = scores.new_empty(scores.shape[0] if order > 1 else 0)
+    found, state = _interface.label_best(
+        scores.numpy(),
+        labels.numpy(),
+        sigma.detach().flatten().numpy(),
+        margin,
+        grad_scores.numpy(),
+        grad_sigma.numpy(),
+        torch.get_num_threads(),
+    )
+    log_prob, grad_sigma = torch.from_numpy(found), grad_sigma[:, None]
+    absent = None
+    if state.any():
+        rest = torch.from_numpy(np.flatnonzero(state == 1))
+        absent = torch.from_numpy(np.flatnonzero(state == 2))
+        absent = absent if len(absent) else None
+        one = sigma if sigma.shape[0] == 1 else sigma[rest]
+        outputs = (log_prob, grad_scores, grad_sigma)[: 1 + order]
+        values = _evaluate(
+            _cpu_integral, scores[rest], labels[rest], one, margin, 1, 0, None, order
+        )
+        for output, value in zip(outputs, values, strict=False):
+            output[rest] = value
+    return log_prob, grad_scores if order else grad_scores.flatten(), grad_sigma, absent
+
+
+def _on_cpu(
+    scores: Tensor, labels: Tensor, sigma: Tensor, margin: float, k: int, n: int,
+    seed: Tensor | None, order: int,
+) -> Three:  # fmt: skip
+    """The operator on the CPU."""
+    if scores.dtype != torch.float32 or k > 1 or n or sigma.shape[1] > 1 or scores.shape[1] < 2:
+        return _checked(_cpu_integral, scores, labels, sigma, margin, k, n, seed, order)
+    _checks.label_values(labels, scores.shape[1])
+    _checks.deviations(sigma)
+    log_prob, grad_scores, grad_sigma, _ = by_label(
+        scores, labels.long().contiguous(), sigma, margin, order
+    )
+    return log_prob, grad_scores, grad_sigma if order > 1 else grad_sigma.flatten()
+
+
 def _checked(
     integral: Integral, scores: Tensor, labels: Tensor, sigma: Tensor, *rest: Any
 ) -> Three:
@@ -203,7 +253,7 @@ def _operator(
     return _checked(_plain_integral, scores, labels, sigma, margin, k, n, seed, order)
 
 
-_operator.register_kernel("cpu")(partial(_checked, _cpu_integral))
+_operator.register_kernel("cpu")(_on_cpu)
 _operator.register_kernel("cuda")(partial(_checked, _cuda_integral))
 
 

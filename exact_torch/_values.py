@@ -158,7 +158,7 @@ class _RowLoss(NamedTuple):
         if loadings is not None:
             order = int(torch.is_grad_enabled())
             log_prob = log_accuracy_correlated(
-                scores, labels, sigma, loadings, _limit(margin, scores), order
+                scores, labels, sigma, loadings, margin_limit(margin, scores), order
             )[0]
         else:
             points = self.options.n if self.options.method == "genz" else 0
@@ -180,10 +180,12 @@ def log_accuracy_of(
     """Return the logarithm of the probability that the label is among the k largest, (N,)."""
     order = (2 if in_sigma else 1) if torch.is_grad_enabled() else 0
     seed = torch.randint(2**31, ()) if points else None
-    return log_accuracy(scores, labels, sigma, _limit(margin, scores), k, points, seed, order)[0]
+    return log_accuracy(
+        scores, labels, sigma, margin_limit(margin, scores), k, points, seed, order
+    )[0]
 
 
-def _limit(margin: float | None, scores: Tensor) -> float:
+def margin_limit(margin: float | None, scores: Tensor) -> float:
     """Return the margin, or infinity if there is none within the precision of scores."""
     limit = math.inf if margin is None else float(margin)
     return math.inf if limit > torch.finfo(scores.dtype).max else limit

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from exact_torch import _arguments, _checks, _rows, _values
+from exact_torch import _arguments, _checks, _direct, _rows, _values
 from exact_torch._argmax import argmax_probabilities
 from exact_torch.equivalent_sigma import equivalent_sigma
 from exact_torch.heads import CorrelatedScores, GaussianScores
@@ -118,6 +118,12 @@ def exact_loss(
     options.check(loadings is not None)
     _arguments.whole_number("ignore_index", ignore_index, at_least=-(2**63))
     _arguments.reduction(reduction)
+    if isinstance(scores, Tensor) and scores.ndim > 1 and scores.shape[1] > 1:
+        sigma = _number_for_auto(sigma, scores.shape[1], k)
+    if _direct.applies(scores, labels, weight, sigma, loadings, options):
+        return _direct.loss(
+            scores, labels, float(sigma), margin, objective, reduction, ignore_index
+        )
     scores, sigma, classes_last = _unpacked(scores, sigma)
     rows = _rows.from_inputs(scores, labels, ignore_index, classes_last)
     _checks.class_weights(weight, rows.scores)

@@ -14,6 +14,7 @@ __all__ = [
     "argmax_pull",
     "integrate_factors",
     "integrate_one_factor",
+    "label_best",
     "label_topk",
     "whole_number",
 ]
@@ -82,6 +83,37 @@ def argmax_pull(
     kernel = partial(kernels.argmax_pull, scores, sigma, towards, int(single), *outputs)
     run_items(kernel, size, size * classes * 4e-7, threads)
     return outputs
+
+
+def label_best(
+    scores: np.ndarray,
+    labels: np.ndarray,
+    sigma: np.ndarray,
+    margin: float,
+    grad_scores: np.ndarray,
+    grad_sigma: np.ndarray,
+    threads: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return log Pr(the label's score is the largest), (B,), and what became of rows, (B,).
+
+    The latter is 0 for a result, 1 for a row that ``integrate_one_factor`` must compute, and 2 for
+    a label that is no class.
+
+    Parameters
+    ----------
+    scores, labels : (B, C) means in single precision, C > 1; and (B,)
+    sigma : (1 or B,) deviations in single precision
+    margin : upper limit of differences between the label's mean and others
+    grad_scores, grad_sigma : (B, C) and (B,) for derivatives, or empty if not wanted
+    """
+    from mvnorth._cpu import label_best as kernels
+
+    size, classes = scores.shape
+    log_prob, state = np.empty(size, np.float32), np.empty(size, np.int64)
+    outputs = (log_prob, grad_scores, grad_sigma, state)
+    kernel = partial(kernels.label_best, scores, labels, sigma, np.float32(margin), *outputs)
+    run_items(kernel, size, size * (1e-6 + classes * 2e-8), threads)
+    return log_prob, state
 
 
 def label_topk(

@@ -8,6 +8,7 @@ import numpy as np
 
 import mvnorth
 from mvnorth._docstrings import document
+from mvnorth._interface import label_best
 from mvnorth.covariance import Factors, OneFactor
 
 
@@ -70,6 +71,12 @@ def _compile_one_factor() -> None:
             for lower in (-np.inf, m - 1.0):
                 mvnorth.box(lower, m + 2.0, 0.0, cov)
                 mvnorth.box_grad(lower, m + 2.0, 0.0, cov)
+
+
+def _compile_exact() -> None:
+    scores, labels = np.zeros((2, 5), dtype=np.float32), np.zeros(2, dtype=np.int64)
+    sigma, grad_sigma = np.ones(1, dtype=np.float32), np.empty(2, dtype=np.float32)
+    label_best(scores, labels, sigma, np.inf, np.empty_like(scores), grad_sigma, 1)
 
 
 def _compile_factors() -> None:
@@ -155,6 +162,7 @@ GROUPS: dict[str, tuple[Callable[[], None], str]] = {
     "box": (_compile_box, "boxes and distribution functions with any covariance"),
     "grad": (_compile_grad, "derivatives with any covariance"),
     "one_factor": (_compile_one_factor, "one common factor, with derivatives"),
+    "exact": (_compile_exact, "EXACT in single precision, for `exact_torch`"),
     "factors": (_compile_factors, "several common factors, with derivatives"),
     "hessian": (_compile_hessian, "second derivatives"),
     "markov": (_compile_markov, "Markov chains, with derivatives"),

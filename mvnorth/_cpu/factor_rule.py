@@ -28,10 +28,10 @@ from mvnorth._cpu.factor_nodes import (
 from mvnorth._scalar.one_factor import alias, is_sharp, omitted
 
 # Step and number of nodes to start with, and the share of the sum that the first omitted node may
-# have: in double and in single precision.
-_STEP = (0.55, 0.85)
-_FIRST = (32, 16)
-OMITTED = (1e-17, 1e-9)
+# have: in double precision, for results in single precision, and if it is computed in that too.
+_STEP = (0.55, 0.85, 0.95)
+_FIRST = (32, 16, 12)
+OMITTED = (1e-17, 1e-9, 1e-7)
 _LEVELS = 3  # halvings of the step
 _EXTENSIONS = 20  # on either side, by eight nodes
 _SMALLEST = 2.0**-1022

@@ -50,7 +50,7 @@ def place_nodes(work, place, n, start, step):
 
 
 @inner(SUMS)
-def _fold(work, place, n, top):
+def fold(work, place, n, top):
     """Weights F / 2**top, and the totals with them."""
     nodes, sums = work.nodes, work.sums
     a, width = place.a, place.width
@@ -115,7 +115,7 @@ def sweep(work, moments, place, start, step, count, top, outermost):
             top = nodes[POWER, 0]
             for k in range(n):
                 top = nodes[POWER, k] if nodes[POWER, k] > top else top
-        _fold(work, place, n, top)
+        fold(work, place, n, top)
         if outermost & 1 and begin == 0:
             note_edge(work.sums, np.int64(LEFT), nodes, np.int64(0), np.int64(1))
         if outermost & 2:

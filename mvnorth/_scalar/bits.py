@@ -1,4 +1,4 @@
-"""Numbers as bit patterns: how exp and log reach the exponent of a double without a branch."""
+"""Numbers as bit patterns: how exp and log reach the exponent of a number without a branch."""
 
 from typing import Any
 
@@ -19,3 +19,5 @@ def _bitcast(source: types.Type, target: types.Type, llvm_target: ir.Type) -> An
 
 float_bits = _bitcast(types.float64, types.int64, ir.IntType(64))
 bits_float = _bitcast(types.int64, types.float64, ir.DoubleType())
+single_bits = _bitcast(types.float32, types.int32, ir.IntType(32))
+bits_single = _bitcast(types.int32, types.float32, ir.FloatType())
