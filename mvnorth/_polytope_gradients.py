@@ -24,6 +24,7 @@ from mvnorth import _arguments
 from mvnorth._docstrings import document, method_parameter
 from mvnorth._estimate import Derivatives, Estimate
 from mvnorth._linalg.bounds import times
+from mvnorth._linalg.inequalities import find_redundant
 from mvnorth._methods import derivative_methods
 from mvnorth._polytopes import Piece, as_boxes, mark_empty
 from mvnorth._problem import Problems, Request
@@ -34,6 +35,7 @@ from mvnorth.covariance import Factors
 
 _NAMES = ("A", "b", "mean", "cov")
 _EDGE_POINTS = 2**14  # at most, for each face and each edge
+_LOG_2 = float(np.log(2.0))
 _TIED = 1e-12  # relative difference of limits of parallel rows that coincide
 
 _AUTO = """differentiates the methods of ``polytope`` where rows of A are independent of each
@@ -140,16 +142,18 @@ def _differentiate_faces(problems: Problems, request: Request) -> tuple[Estimate
 
     plain = replace(request, wrt=())
     estimate, labels = solve(problems, plain, "auto")
+    problems = _without_redundant(problems)
     few = replace(plain, most=_EDGE_POINTS)
 
     def solve_part(part: Problems) -> Estimate:
-        factor = part.covariance.dense().factor
-        norm = np.sqrt(np.sum(factor * factor, axis=2))
-        norm[norm == 0.0] = 1.0
+        unit, norm = _unit_rows(part)
         lower, upper = part.lower.copy(), part.upper.copy()
-        unit = factor / norm[:, :, None]
         mark_empty(unit, lower / norm, upper / norm, lower, upper)
-        return solve(replace(part, lower=lower, upper=upper), few, "auto")[0]
+        found = solve(replace(part, lower=lower, upper=upper), few, "auto")[0]
+        # Where no point was inside, the probability is between zero and its bound.
+        missed = np.isinf(found.rel_error) & (found.log_prob == -np.inf)
+        found.log_prob[missed], found.rel_error[missed] = found.log_bound[missed] - _LOG_2, 1.0
+        return found
 
     rows = np.flatnonzero(estimate.log_prob > -np.inf)
     derivatives = Derivatives.unknown(problems, request.wrt)
@@ -160,6 +164,29 @@ def _differentiate_faces(problems: Problems, request: Request) -> tuple[Estimate
         derivatives.replace(rows, some)
     derivatives.clear_infinite(problems, estimate.log_prob > -np.inf)
     return replace(estimate, derivatives=derivatives), labels
+
+
+def _without_redundant(problems: Problems) -> Problems:
+    """Return the same problems with infinite limits where the others imply them.
+
+    Three faces that meet in an edge, one of them redundant, would leave it to rounding which two
+    have it; and each limit less saves as many edges as there are limits.
+    """
+    unit, norm = _unit_rows(problems)
+    lower, upper = problems.lower.copy(), problems.upper.copy()
+    for b in range(problems.size):
+        of = b if len(unit) > 1 else 0
+        redundant = find_redundant(unit[of], lower[b] / norm[of], upper[b] / norm[of])
+        lower[b, redundant[:, 0]], upper[b, redundant[:, 1]] = -np.inf, np.inf
+    return replace(problems, lower=lower, upper=upper, sides=None, one_block=False)
+
+
+def _unit_rows(problems: Problems) -> tuple[np.ndarray, np.ndarray]:
+    """Return factors with rows of unit length (1 or B, d, r), and the lengths they had."""
+    factor = problems.covariance.dense().factor
+    norm = np.sqrt(np.sum(factor * factor, axis=2))
+    norm[norm == 0.0] = 1.0
+    return factor / norm[:, :, None], norm
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ import numpy as np
 
 from mvnorth import _checks
 from mvnorth._covariance.dense import Dense
-from mvnorth._linalg.parallel_rows import ParallelRows, contradict, find_parallel
+from mvnorth._linalg.inequalities import ParallelRows, contradict, find_parallel
 from mvnorth._problem import Problems
 from mvnorth._read_polytopes import Polytopes
 

@@ -20,8 +20,7 @@ import math
 import numpy as np
 
 from mvnorth._compile import inner, kernel
-from mvnorth._cpu.polygon_edges import PARALLEL, cut_edges, half_planes
-from mvnorth._linalg.reorder import log_interval
+from mvnorth._cpu.polygon_edges import PARALLEL, cut_edges, half_planes, log_between
 from mvnorth._tables.quadrature import NODES, WEIGHTS
 
 _NODES, _WEIGHTS = np.array(NODES), np.array(WEIGHTS)
@@ -115,7 +114,7 @@ def _log_integrand(normal, h, above, below, x, y, s):
         low, error_low = _end_at(normal, h, below, x, y, s)
     if not low < high:
         return -np.inf, 0.0
-    log = log_interval(low, high)
+    log = log_between(low, high)
     if above >= 0:
         error += error_high * math.exp(min(-0.5 * high * high - _LOG_SQRT_2_PI - log, 600.0))
     if below >= 0:
@@ -224,7 +223,14 @@ def _probability(normal, h, m, ends, corners, stack):
     for k in range(m):
         size = max(size, abs(h[k]) if ends[k, 0] < ends[k, 1] else 0.0)
     if strip:
-        log = log_interval(low, high)
+        low, high = -np.inf, np.inf
+        for k in range(m):
+            along = normal[k, 0] * x + normal[k, 1] * y
+            if along > 0.0:
+                high = min(high, h[k])
+            else:
+                low = max(low, -h[k])
+        log = log_between(low, high)
         change = 4.0 * _EPS * size / (high - low) if high - low < np.inf else 0.0
         return log, change + 4.0 * _EPS * (1.0 + abs(log))
     # What rounding of the ends of s brings, for polygons that are narrow in s.

@@ -1,6 +1,6 @@
 """Edges of polygons, and the derivatives of their probabilities.
 
-Limits on X = A y for y standard normal in the plane are half planes c_k . y <= h_k with unit normals.
+Limits on X = A y for y standard normal in the plane are half planes c_k . y <= h_k, |c_k| = 1.
 Edge k lies on the line at distance h_k, from t_1 to t_2 along it.  The derivative of P in h_k is
 phi(h_k) (Phi(t_2) - Phi(t_1)); that in two means is, for neighbouring edges with an angle theta
 between their normals, the density of the corner over sin(theta).
@@ -17,6 +17,14 @@ PARALLEL = 4e-16  # sine of the angle below which edges count as parallel
 _NEAR = 1e-12  # the same, and distances, for edges that may be the same: P has a kink
 _EPS = float(np.finfo(np.float64).eps)
 _LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
+
+
+@inner()
+def log_between(low, high):
+    """Return log(Phi(high) - Phi(low)); either may be infinite."""
+    if high == np.inf:
+        return 0.0 if low == -np.inf else log_interval(-np.inf, -low)
+    return log_interval(low, high)
 
 
 @inner()
@@ -110,7 +118,7 @@ def polygon_derivatives(lower, upper, factor, log_prob, face, face_error, G, G_e
             if ends[k, 0] == ends[k, 1]:
                 continue
             log_density = -0.5 * h[k] * h[k] - _LOG_SQRT_2_PI - log_prob[b]
-            log = log_density + log_interval(ends[k, 0], ends[k, 1])
+            log = log_density + log_between(ends[k, 0], ends[k, 1])
             value = math.exp(min(log, 700.0)) / norm
             length = ends[k, 1] - ends[k, 0]
             far = 0.0

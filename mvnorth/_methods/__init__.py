@@ -158,7 +158,7 @@ _TABLE = (
     Method(
         "polygon",
         "integration over a polygon, for coordinates that depend on two variables",
-        "a factor of the covariance with at most two columns and more rows",
+        "a factor of the covariance with at most two columns",
         "mvnorth._methods.polygon",
         place=-1.0,
     ),

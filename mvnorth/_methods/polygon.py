@@ -17,11 +17,14 @@ _PLACE = -1.0  # before closed forms, which have no derivatives in a singular co
 
 
 def preference(problems: Problems) -> float | None:
-    """Return the place among the methods of "auto", for a factor of one or two columns."""
+    """Return the place among the methods of "auto", for a factor of one or two columns.
+
+    There are closed forms for as many rows or fewer.
+    """
     factor = getattr(problems.covariance, "factor", None)
-    if factor is None or factor.shape[2] > _VARIABLES or factor.shape[1] <= factor.shape[2]:
+    if factor is None or factor.shape[2] > _VARIABLES:
         return None
-    return _PLACE
+    return _PLACE if factor.shape[1] > factor.shape[2] else np.inf
 
 
 def solve(problems: Problems, request: Request) -> Estimate:

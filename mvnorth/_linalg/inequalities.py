@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 _SAME = 8.0 * float(np.finfo(np.float64).eps)  # relative, for entries of rows that are multiples
-_CERTAIN = 1e-12  # what is left of a combination of rows that should vanish
+_TOUCHES = 1e-13  # relative: how far a redundant limit may cut into the others
+_CERTAIN = 1e-11  # what is left of a combination of rows that should vanish
+_ROUNDED = 1e-14  # relative error of limits
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,12 +51,41 @@ def find_parallel(A: np.ndarray, opposite: bool) -> ParallelRows:
     return ParallelRows(np.array(chosen, dtype=np.int64), place, scale)
 
 
+def find_redundant(C: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Return which of the limits (k, 2) of C y the others imply, by linear programming.
+
+    Limits that are only just implied, or cut off less than 1e-13, count as implied.  Infinite ones
+    do not.
+
+    Parameters
+    ----------
+    C : (k, q) rows of unit length
+    lower, upper : (k,) limits, may be infinite
+    """
+    from scipy.optimize import linprog
+
+    limits = np.stack([-lower, upper], axis=1)
+    rows, sides = np.nonzero(np.isfinite(limits))
+    M, g = C[rows] * (2.0 * sides - 1.0)[:, None], limits[rows, sides]
+    redundant = np.zeros(limits.shape, dtype=bool)
+    kept = np.ones(g.size, dtype=bool)
+    for i in range(g.size):
+        kept[i] = False
+        # Also limited itself, if farther out, for a maximum that is finite.
+        above = np.concatenate([g[kept], [g[i] + 1.0]])
+        found = linprog(-M[i], np.concatenate([M[kept], M[[i]]]), above, bounds=(None, None))
+        implied = found.status == 0 and -found.fun <= g[i] + _TOUCHES * (1.0 + abs(g[i]))
+        kept[i] = not implied
+    redundant[rows, sides] = ~kept
+    return redundant
+
+
 def contradict(C: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> bool:
     """Return whether no y has lower <= C y <= upper, with certainty.
 
     Some combination of the inequalities with weights u >= 0 then says 0 <= -1 (Farkas).  The
     weights are those of a least-squares problem (Lawson and Hanson 1974, chapter 23), and are
-    checked: they prove that all y are farther away than 1e11 deviations.
+    checked: they prove that all y are farther away than 1e10 deviations.
 
     Parameters
     ----------
@@ -75,5 +106,5 @@ def contradict(C: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> bool:
         u, _ = nnls(np.concatenate([M.T, g[None]]), target)
     except RuntimeError:  # too many iterations
         return False
-    left = np.abs(M.T @ u).sum() + _CERTAIN * np.abs(g) @ u
-    return bool(g @ u < -0.5 and left <= 10.0 * _CERTAIN)
+    # Limits may be off by rounding, which must not matter.
+    return bool(g @ u + _ROUNDED * np.abs(g) @ u < -0.5 and np.abs(M.T @ u).sum() <= _CERTAIN)
