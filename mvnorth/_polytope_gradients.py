@@ -97,7 +97,7 @@ def polytope_grad(
     >>> A = [[-1.0, 0.0], [0.0, -1.0], [1.0, 1.0]]
     >>> result = mvnorth.polytope_grad(A, [0.0, 0.0, 1.0], 0.0, [[1.0, 0.0], [0.0, 1.0]])
     >>> result.grad_b.round(6)
-    array([0.136177, 0.136177, 0.162418])
+    array([0.136177, 0.136177, 0.114352])
     """
     given = read_polytopes(A, b, mean, cov)
     names = _arguments.subset("wrt", wrt, _NAMES)

@@ -17,7 +17,7 @@ MEAN, COV = np.array([1.0, 0.5]), np.array([[0.5, -0.2], [-0.2, 0.8]])
 
 
 def main() -> None:
-    assert np.all(A @ CORNERS.T <= b[:, None] + 1e-12)
+    assert np.all(b[:, None] + 1e-12 >= A @ CORNERS.T)
     plain = np.random.default_rng(0).multivariate_normal(MEAN, COV, size=1500)
     inside = np.asarray(mvnorth.sample_polytope(A, b, MEAN, COV, 1500))
     prob = mvnorth.polytope_prob(A, b, MEAN, COV)

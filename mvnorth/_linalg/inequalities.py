@@ -74,7 +74,8 @@ def find_redundant(C: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.nd
         # Also limited itself, if farther out, for a maximum that is finite.
         above = np.concatenate([g[kept], [g[i] + 1.0]])
         found = linprog(-M[i], np.concatenate([M[kept], M[[i]]]), above, bounds=(None, None))
-        implied = found.status == 0 and -found.fun <= g[i] + _TOUCHES * (1.0 + abs(g[i]))
+        most = np.inf if found.fun is None else -found.fun
+        implied = found.status == 0 and most <= g[i] + _TOUCHES * (1.0 + abs(g[i]))
         kept[i] = not implied
     redundant[rows, sides] = ~kept
     return redundant
