@@ -83,6 +83,10 @@ def _piece(given: Polytopes, rows: np.ndarray, parallel: list[ParallelRows], box
     else:
         problems = _box_of_products(given, rows, D, lower, upper)
     problems.lower[empty, 0] = problems.upper[empty, 0] = 0.0
+    if box:
+        problems.one_block = problems.one_block and not empty.any()
+    else:
+        problems.one_block = _is_one_block(problems)
     return Piece(rows, D, place, scale, lower, upper, problems, box)
 
 
@@ -156,6 +160,15 @@ def _box_of_products(
         rounding += 4.0 * d * _EPS / own.min(axis=1) ** 2
     factor = np.ascontiguousarray(C / scale[:, :, None])
     return Problems(low / scale, high / scale, Dense(factor, singular, scale), rounding)
+
+
+def _is_one_block(problems: Problems) -> bool:
+    """Return whether every coordinate has a limit, and shares a variable with the one before."""
+    links = problems.covariance.dense().links()
+    limited = np.isfinite(problems.lower) | np.isfinite(problems.upper)
+    if not limited.all() or (problems.lower == problems.upper).any() or not links.any(axis=2).all():
+        return False
+    return bool((links[:, 1:] & links[:, :-1]).any(axis=2).all())
 
 
 def _rounding(low: np.ndarray, high: np.ndarray, size: np.ndarray, norm: np.ndarray) -> np.ndarray:
