@@ -150,8 +150,8 @@ def _differentiate_faces(problems: Problems, request: Request) -> tuple[Estimate
         lower, upper = part.lower.copy(), part.upper.copy()
         mark_empty(unit, lower / norm, upper / norm, lower, upper)
         found = solve(replace(part, lower=lower, upper=upper), few, "auto")[0]
-        # Where no point was inside, the probability is between zero and its bound.
-        missed = np.isinf(found.rel_error) & (found.log_prob == -np.inf)
+        # Where no point was inside, the probability is known to be between zero and its bound.
+        missed = np.isinf(found.rel_error)
         found.log_prob[missed], found.rel_error[missed] = found.log_bound[missed] - _LOG_2, 1.0
         return found
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.polytopes import random_polytope, three_by_slices, whitened
+from support.polytopes import product_of_polygons, random_polytope, three_by_slices, whitened
 
 import mvnorth
 from mvnorth import Factors, Status, polytope, polytope_logprob, polytope_prob
@@ -42,6 +42,18 @@ def count_outside(rng, trials, n):
 def test_errors_hold_in_three_dimensions(rng):
     assert count_outside(rng, 60, None) <= 2
     assert count_outside(rng, 40, 500) <= 2
+
+
+@pytest.mark.parametrize("n", [500, 5000])
+def test_errors_hold_for_products_of_polygons(rng, n):
+    outside, claimed = 0, []
+    for trial in range(60):
+        A, b, prob = product_of_polygons(rng, 2 + trial % 2)
+        result = polytope(A, b, 0.0, np.eye(A.shape[1]), n, seed=trial)
+        outside += abs(result.prob - prob) > result.error + 1e-13
+        claimed.append(result.rel_error)
+    assert outside <= 2
+    assert np.median(claimed) < 25.0 / n
 
 
 @pytest.mark.slow

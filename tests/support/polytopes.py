@@ -131,3 +131,18 @@ def three_by_slices(C, h):
     z = (low + 0.5 * width * (1.0 + NODES)).ravel()
     weights = (0.5 * width * WEIGHTS).ravel() * np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
     return float(weights @ polygons_by_owen(C[:, :2], h - z[:, None] * C[:, 2]))
+
+
+def product_of_polygons(rng, count):
+    """Return A and b in 2 ``count`` dimensions, turned at random, and the probability."""
+    d, rows, limits, prob = 2 * count, [], [], 1.0
+    for k in range(count):
+        C = rng.normal(size=(rng.integers(3, 6), 2))
+        h = np.linalg.norm(C, axis=1) * rng.uniform(0.3, 1.5, len(C))
+        h = h + C @ rng.normal(size=2) * rng.choice([0.0, 0.5])
+        prob *= float(polygons_by_owen(C, h[None])[0])
+        rows.append(np.zeros((len(C), d)))
+        rows[-1][:, 2 * k : 2 * k + 2] = C
+        limits.append(h)
+    turn = np.linalg.qr(rng.normal(size=(d, d)))[0]
+    return np.concatenate(rows) @ turn, np.concatenate(limits), prob
