@@ -25,7 +25,7 @@ from mvnorth._docstrings import document, method_parameter
 from mvnorth._estimate import Derivatives, Estimate
 from mvnorth._linalg.bounds import times
 from mvnorth._linalg.inequalities import find_redundant
-from mvnorth._methods import derivative_methods
+from mvnorth._methods import METHODS, derivative_methods
 from mvnorth._polytopes import Piece, as_boxes, mark_empty
 from mvnorth._problem import Problems, Request
 from mvnorth._read_polytopes import Polytopes, read_polytopes
@@ -109,6 +109,10 @@ def polytope_grad(
     request = Request(target, points, seed=start, wrt=("lower", "upper"))
     if {"A", "cov"} & {*names}:
         request = replace(request, wrt=("lower", "upper", "cov"))
+        if chosen != "auto" and METHODS[chosen].limits_only:
+            raise ValueError(
+                f"method={chosen!r} differentiates in 'b' and 'mean' only, got {wrt!r}"
+            )
     estimate = Estimate.exact(np.zeros(given.size), np.zeros(given.size))
     labels = np.full(given.size, "", dtype=object)
     total = _Gradient.zeros(given, names)
@@ -126,7 +130,8 @@ def _differentiate(
     """Return estimates with derivatives in limits and, if wanted, G, in units of A X."""
     active = np.isfinite(problems.lower) | np.isfinite(problems.upper)
     exact = problems.covariance.dense().factor.shape[2] <= 2
-    if not request.in_covariance or exact or problems.covariance.regular(active).all():
+    simple = not request.in_covariance or exact or method != "auto"
+    if simple or problems.covariance.regular(active).all():
         estimate, labels = solve(problems, request, method)
     else:
         estimate, labels = _differentiate_faces(problems, request)

@@ -56,9 +56,12 @@ def as_boxes(given: Polytopes, opposite: bool = True, boxes: bool = True) -> Ite
     boxes : whether inequalities for single coordinates become a box of X itself
     """
     parallel = [find_parallel(A, opposite) for A in given.A]
-    single = np.array([np.count_nonzero(A, axis=1).max() <= 1 for A in given.A])
-    single &= np.array([boxes or not len(p.chosen) for p in parallel])  # all zeros: no limits
-    kinds = [(bool(single[n]), len(parallel[n].chosen)) for n in range(len(parallel))]
+    kinds = []
+    for A, combined in zip(given.A, parallel, strict=True):
+        single = np.count_nonzero(A, axis=1).max() <= 1
+        # A polytope without any limits is a box.
+        count = len(combined.chosen)
+        kinds.append((bool(single and (boxes or count == 0)), count))
     for kind in dict.fromkeys(kinds):
         members = np.array([kind == other for other in kinds])
         rows = np.flatnonzero(members[given.of_A])
@@ -138,9 +141,11 @@ def _box_of_products(
     mean = given.mean[given.of_mean[rows]]
     shared = len(L) == 1 and (given.of_A[rows] == given.of_A[rows[0]]).all()
     C = (D[:1] if shared else D) @ L
-    norm = np.sqrt(np.sum(C * C, axis=2))
-    lost = norm <= 4.0 * _EPS * np.sqrt(np.sum((np.abs(D[: len(C)]) @ np.abs(L)) ** 2, axis=2))
-    C[lost], norm[lost] = 0.0, 1.0  # combinations without variance
+    peak = np.abs(C).max(axis=2)
+    lost = peak <= 4.0 * _EPS * (np.abs(D[: len(C)]) @ np.abs(L)).max(axis=2)
+    C[lost], peak[lost] = 0.0, 1.0  # combinations without variance
+    norm = peak * np.sqrt(np.sum((C / peak[:, :, None]) ** 2, axis=2))
+    norm[lost] = 1.0
     scale = np.exp2(np.round(np.log2(norm)))
     centre = np.einsum("nkd,nd->nk", D, mean)
     size = np.einsum("nkd,nd->nk", np.abs(D), np.abs(mean))
@@ -154,10 +159,11 @@ def _box_of_products(
             C = C @ np.swapaxes(turn[:, :rank], 1, 2)
     if rank < k:
         mark_empty(unit, low / norm, high / norm, low, high)
-    own = np.abs(np.diagonal(L, axis1=1, axis2=2)) / np.sqrt(np.sum(L * L, axis=2))[:, : L.shape[2]]
-    if L.shape[2] == d and not np.triu(L, 1).any() and own.min() > _CONDITION:
-        singular = 8 * max(k, d) * _EPS
-        rounding += 4.0 * d * _EPS / own.min(axis=1) ** 2
+    if L.shape[2] == d and not np.triu(L, 1).any():
+        own = np.abs(np.diagonal(L, axis1=1, axis2=2)) / np.maximum(np.abs(L).sum(axis=2), 1e-300)
+        if own.min() > _CONDITION:
+            singular = 8 * max(k, d) * _EPS
+            rounding += 4.0 * d * _EPS / own.min(axis=1) ** 2
     factor = np.ascontiguousarray(C / scale[:, :, None])
     return Problems(low / scale, high / scale, Dense(factor, singular, scale), rounding)
 

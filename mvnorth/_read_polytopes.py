@@ -12,7 +12,7 @@ from mvnorth._arguments import numbers, real_array
 from mvnorth._covariance.rows import CovarianceRows
 from mvnorth.covariance import Covariance
 
-_UNLIMITED = 1e300  # entries of A that are larger overflow in products
+_LARGEST = 1e150  # entry of A, so that products do not overflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +96,8 @@ def read_polytopes(
             + ("; give a single inequality as [[a_1, ..., a_d]]" if normals.ndim == 1 else "")
         )
     real_array("A", normals, infinite=False)
-    if normals.size and np.abs(normals).max() > _UNLIMITED:
-        raise ValueError(f"A must not exceed {_UNLIMITED:g} in size")
+    if normals.size and np.abs(normals).max() > _LARGEST:
+        raise ValueError(f"A must not exceed {_LARGEST:g} in size")
     r, d = normals.shape[-2:]
     limits = real_array("b", b, infinite=True)
     if limits.ndim == 0:

@@ -168,3 +168,5 @@ def test_batches_and_factors(rng):
         assert np.abs(gap).max() < 1e-3
     with pytest.raises(ValueError, match="wrt must name some of 'A', 'b', 'mean', 'cov'"):
         polytope_grad(A, b, 0.0, cov, wrt=("c",))
+    with pytest.raises(ValueError, match="differentiates in 'b' and 'mean' only"):
+        polytope_grad(A, b, 0.0, cov, wrt=("A",), method="pinned")
