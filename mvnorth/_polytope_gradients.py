@@ -129,8 +129,7 @@ def _differentiate(
 ) -> tuple[Estimate, np.ndarray]:
     """Return estimates with derivatives in limits and, if wanted, G, in units of A X."""
     active = np.isfinite(problems.lower) | np.isfinite(problems.upper)
-    exact = problems.covariance.dense().factor.shape[2] <= 2
-    simple = not request.in_covariance or exact or method != "auto"
+    simple = not request.in_covariance or method != "auto"
     if simple or problems.covariance.regular(active).all():
         estimate, labels = solve(problems, request, method)
     else:
@@ -143,11 +142,13 @@ def _differentiate(
 
 def _differentiate_faces(problems: Problems, request: Request) -> tuple[Estimate, np.ndarray]:
     """Return estimates with derivatives from the probabilities of faces and edges."""
-    from mvnorth._methods import conditional
+    from mvnorth._methods import conditional, polygon
 
     plain = replace(request, wrt=())
     estimate, labels = solve(problems, plain, "auto")
-    problems = _without_redundant(problems)
+    polygons = polygon.preference(problems) is not None
+    if not polygons:
+        problems = _without_redundant(problems)
     few = replace(plain, most=_EDGE_POINTS)
 
     def solve_part(part: Problems) -> Estimate:
@@ -163,9 +164,11 @@ def _differentiate_faces(problems: Problems, request: Request) -> tuple[Estimate
     rows = np.flatnonzero(estimate.log_prob > -np.inf)
     derivatives = Derivatives.unknown(problems, request.wrt)
     if rows.size:
-        some = conditional.differentiate(
-            problems.take(rows), request.wrt, estimate.take(rows), solve_part, keep_rank=True
-        )
+        part, known, wrt = problems.take(rows), estimate.take(rows), request.wrt
+        if polygons:
+            some = polygon.differentiate(part, wrt, known, keep_rank=True)
+        else:
+            some = conditional.differentiate(part, wrt, known, solve_part, keep_rank=True)
         derivatives.replace(rows, some)
     derivatives.clear_infinite(problems, estimate.log_prob > -np.inf)
     return replace(estimate, derivatives=derivatives), labels

@@ -28,31 +28,41 @@ def preference(problems: Problems) -> float | None:
 
 
 def solve(problems: Problems, request: Request) -> Estimate:
-    """Return estimates to rounding, with the derivatives of the edges.
-
-    Those in the covariance, which is singular, are the G for which 2 G A are the derivatives in
-    a factor A: they hold for changes that leave the covariance with its two variables.
-    """
+    """Return estimates to rounding, with the derivatives of the edges."""
     problems = problems.dense()
     size, d = problems.lower.shape
-    limits = (np.ascontiguousarray(problems.lower), np.ascontiguousarray(problems.upper))
-    arguments = (*limits, np.ascontiguousarray(problems.covariance.factor))
     log_prob, rel_error = np.empty(size), np.empty(size)
-    run_items(partial(polygons, *arguments, log_prob, rel_error), size, size * d * 1e-5)
+    kernel = partial(polygons, *_arguments(problems), log_prob, rel_error)
+    run_items(kernel, size, size * d * 1e-5)
     estimate = Estimate.exact(log_prob, rel_error)
     if request.wrt:
-        estimate.derivatives = _differentiate(problems, arguments, estimate, request)
+        estimate.derivatives = differentiate(problems, request.wrt, estimate)
     return estimate
 
 
-def _differentiate(
-    problems: Problems, arguments: tuple[np.ndarray, ...], estimate: Estimate, request: Request
+def _arguments(problems: Problems) -> tuple[np.ndarray, ...]:
+    arrays = (problems.lower, problems.upper, problems.covariance.factor)
+    return tuple(np.ascontiguousarray(array) for array in arrays)
+
+
+def differentiate(
+    problems: Problems, wrt: tuple[str, ...], estimate: Estimate, keep_rank: bool = False
 ) -> Derivatives:
+    """Return the derivatives of log P that ``wrt`` names, see ``Derivatives``.
+
+    Parameters
+    ----------
+    estimate : the probabilities of ``problems``
+    keep_rank : whether derivatives in a singular covariance are wanted for changes that leave it
+        with its variables: the G for which 2 G A are the derivatives in a factor A, a row for each
+        edge. Otherwise they have infinite errors.
+    """
     size, d = problems.lower.shape
+    second = not {"lower", "upper", "mean"}.issuperset(wrt)
     face, face_error = np.empty((2, size, d, 2))
-    G, G_error = np.zeros((2, size if request.in_covariance else 0, d, d))
+    G, G_error = np.zeros((2, size if second else 0, d, d))
     outputs = (face, face_error, G, G_error)
-    kernel = partial(polygon_derivatives, *arguments, estimate.log_prob, *outputs)
+    kernel = partial(polygon_derivatives, *_arguments(problems), estimate.log_prob, *outputs)
     run_items(kernel, size, size * d * d * 1e-8)
     with np.errstate(invalid="ignore"):
         face_error += np.where(face == 0.0, 0.0, np.abs(face) * estimate.rel_error[:, None, None])
@@ -66,10 +76,12 @@ def _differentiate(
         "upper": face_error[:, :, 1],
         "mean": face_error.sum(axis=2),
     }
-    if request.in_covariance:
+    if second:
         limits = np.stack([problems.lower, problems.upper], axis=2)
         fill_diagonal(problems, limits, face, face_error, G, G_error)
+        factor = problems.covariance.factor
+        value["factor"], error["factor"] = times(G, G_error, 2.0 * factor)
+        if d > factor.shape[2] and not keep_rank:
+            G, G_error = np.zeros(G.shape), np.full(G.shape, np.inf)
         value["cov"], error["cov"] = G, G_error
-        of_factor = times(G, G_error, 2.0 * problems.covariance.factor)
-        value["factor"], error["factor"] = of_factor
-    return Derivatives(value, error).only(request.wrt)
+    return Derivatives(value, error).only(wrt)

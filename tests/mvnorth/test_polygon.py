@@ -7,6 +7,9 @@ from support.polytopes import polygon_by_mpmath, polygons_by_owen
 
 import mvnorth
 from mvnorth import polytope, polytope_grad
+from mvnorth._covariance.dense import Dense
+from mvnorth._problem import Problems, Request, Tolerance
+from mvnorth._solve import solve
 
 PLANE = np.eye(2)
 
@@ -116,3 +119,19 @@ def test_a_corner_that_three_edges_share_has_derivatives(rng):
     assert np.abs(whole.grad_cov - box.grad_cov).max() < 1e-13
     assert whole.grad_b[2] < 1e-16
     assert np.abs(whole.grad_A[2]).max() < 1e-14
+
+
+def test_a_singular_covariance_has_no_derivative_in_itself():
+    factor = np.array([[1.0, 0.2], [0.3, 1.0], [1.0, -1.0], [-1.0, -0.5]])
+    covariance = Dense(factor[None], 1e-14, np.ones((1, 4)))
+    problems = Problems(np.full((1, 4), -np.inf), np.ones((1, 4)), covariance, np.zeros(1))
+    request = Request(Tolerance(1e-4, 0.0), wrt=("upper", "factor", "cov"))
+    estimate, labels = solve(problems, request, "auto")
+    assert labels[0] == "polygon"
+    assert np.isinf(estimate.derivatives.error["cov"]).all()
+    for i, j in np.ndindex(4, 2):
+        step = np.zeros((4, 2))
+        step[i, j] = 1e-5
+        ends = [polygons_by_owen(factor + s * step, np.ones((1, 4)))[0] for s in (1, -1)]
+        change = (np.log(ends[0]) - np.log(ends[1])) / 2e-5
+        assert abs(estimate.derivatives.value["factor"][0, i, j] - change) < 1e-8
