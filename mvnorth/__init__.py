@@ -27,6 +27,9 @@ from mvnorth._gradients import box_grad, cdf_grad, orthant_grad
 from mvnorth._hessian import orthant_hessian
 from mvnorth._max_t import max_t
 from mvnorth._max_t_result import MaxTResult
+from mvnorth._polytope import polytope, polytope_logprob, polytope_prob
+from mvnorth._polytope_gradients import polytope_grad
+from mvnorth._polytope_sampling import sample_polytope
 from mvnorth._quantile import quantile
 from mvnorth._quantile_result import QuantileResult
 from mvnorth._result import (
@@ -76,6 +79,10 @@ __all__ = [
     "orthant_hessian",
     "orthant_logprob",
     "orthant_prob",
+    "polytope",
+    "polytope_grad",
+    "polytope_logprob",
+    "polytope_prob",
     "prob_argmax",
     "prob_topk",
     "qmc",
@@ -83,6 +90,7 @@ __all__ = [
     "sample_box",
     "sample_contrasts",
     "sample_orthant",
+    "sample_polytope",
     "set_num_threads",
     "special",
     "warmup",

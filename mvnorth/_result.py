@@ -103,6 +103,8 @@ class OrthantGradient(OrthantResult):
         In the parameters of ``Factors``.
     grad_v : ndarray (..., d)
         In the loadings of one factor.
+    grad_A, grad_b : ndarray (..., r, d) and (..., r)
+        In the inequalities of a polytope.
     grad_df, grad_delta : float or ndarray (...), and ndarray (..., d)
         In the degrees of freedom and the noncentrality of Student's t.
     grad_m_error, ... : ndarray
@@ -130,6 +132,8 @@ class OrthantGradient(OrthantResult):
     grad_lower: Any = None
     grad_upper: Any = None
     grad_mean: Any = None
+    grad_A: Any = None
+    grad_b: Any = None
     grad_x: Any = None
     grad_lower_limit: Any = None
     grad_df: Any = None
@@ -143,6 +147,8 @@ class OrthantGradient(OrthantResult):
     grad_lower_error: Any = None
     grad_upper_error: Any = None
     grad_mean_error: Any = None
+    grad_A_error: Any = None
+    grad_b_error: Any = None
     grad_x_error: Any = None
     grad_lower_limit_error: Any = None
     grad_df_error: Any = None

@@ -152,6 +152,16 @@ def _compile_student() -> None:
     mvnorth.sample_box(-1.0, 2.0, 0.0, _dense(3), 2, df=5.0)
 
 
+def _compile_polytope() -> None:
+    angle = np.arange(5.0)
+    plane = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    for A in (plane, np.concatenate([np.eye(3), -np.ones((1, 3))])):
+        cov = np.eye(A.shape[1])
+        mvnorth.polytope(A, 1.0, 0.0, cov, rtol=0.1)
+        mvnorth.polytope_grad(A, 1.0, 0.0, cov, rtol=0.1, wrt=("A", "b", "mean", "cov"))
+        mvnorth.sample_polytope(A, 1.0, 0.0, cov, 2)
+
+
 def _compile_special() -> None:
     for name in mvnorth.special.__all__:
         getattr(mvnorth.special, name)(np.array([0.25, 0.5]))
@@ -170,6 +180,7 @@ GROUPS: dict[str, tuple[Callable[[], None], str]] = {
     "argmax": (_compile_argmax, "`prob_argmax` and `prob_topk`"),
     "sample": (_compile_sample, "`sample_orthant` and `sample_box`"),
     "student": (_compile_student, "Student t"),
+    "polytope": (_compile_polytope, "polytopes, with derivatives and draws"),
     "special": (_compile_special, "the normal distribution in one dimension"),
 }
 _LIST = "; ".join(f'"{name}" ({text})' for name, (_, text) in GROUPS.items())

@@ -156,6 +156,13 @@ _TABLE = (
         limits_only=True,
     ),
     Method(
+        "polygon",
+        "integration over a polygon, for coordinates that depend on two variables",
+        "a factor of the covariance with at most two columns",
+        "mvnorth._methods.polygon",
+        place=-1.0,
+    ),
+    Method(
         "quadrature",
         "integration over the common factor of diag(c) + v v^T",
         "a covariance diag(c) + v v^T with c > 0, and not too close to a singular one",

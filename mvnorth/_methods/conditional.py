@@ -57,7 +57,11 @@ def solve(problems: Problems, request: Request) -> Estimate:
 
 
 def differentiate(
-    problems: Problems, wrt: tuple[str, ...], estimate: Estimate, solve: Solve
+    problems: Problems,
+    wrt: tuple[str, ...],
+    estimate: Estimate,
+    solve: Solve,
+    keep_rank: bool = False,
 ) -> Derivatives:
     """Return the derivatives of log P that ``wrt`` names, see ``Derivatives``.
 
@@ -69,6 +73,8 @@ def differentiate(
     ----------
     estimate : the probabilities of ``problems``
     solve : gives those of conditional problems, which are of the same type
+    keep_rank : whether derivatives in a singular covariance are wanted for changes that leave it
+        with its variables: the G for which 2 G A are the derivatives in a factor A
     """
     problems = problems.double()
     covariance = problems.covariance
@@ -83,7 +89,9 @@ def differentiate(
     face_error = np.where(unknown, np.inf, 0.0)
     second = not {"lower", "upper", "mean"}.issuperset(wrt)
     G, G_error = np.zeros((2, size, d, d)) if second else np.zeros((2, size, 0, 0))
-    regular = covariance.regular(active.any(axis=2)) if second else np.zeros(size, dtype=bool)
+    regular = np.full(size, second)
+    if second and not keep_rank:
+        regular = covariance.regular(active.any(axis=2))
     rows, coordinates, sides = np.nonzero(active & ~unknown)
     chunk = max(1, _CHUNK // covariance.memory)
     for k in range(0, rows.size, chunk):
@@ -111,7 +119,9 @@ def differentiate(
         lost, limited = unknown.any(axis=2), active.any(axis=2) & ~regular[:, None]
         G_error[lost[:, :, None] | lost[:, None]] = np.inf
         G_error[limited[:, :, None] & limited[:, None]] = np.inf
-        _complete(problems, limits, face, face_error, G, G_error)
+        G += np.swapaxes(G, 1, 2)
+        G_error = np.maximum(G_error, np.swapaxes(G_error, 1, 2))
+        fill_diagonal(problems, limits, face, face_error, G, G_error)
         value["cov"], bound["cov"] = G, G_error
     derivatives = Derivatives(value, bound)
     if second:
@@ -190,7 +200,7 @@ def _pairs(
         yield item, column + 1, density + log_prob, error, 2.0 * side - 1.0
 
 
-def _complete(
+def fill_diagonal(
     problems: Problems,
     limits: np.ndarray,
     face: np.ndarray,
@@ -198,9 +208,7 @@ def _complete(
     G: np.ndarray,
     G_error: np.ndarray,
 ) -> None:
-    """Mirror what is above the diagonals of G and fill in the diagonals."""
-    G += np.swapaxes(G, 1, 2)
-    G_error[:] = np.maximum(G_error, np.swapaxes(G_error, 1, 2))
+    """Set the diagonals of G (B, d, d) from what is off them, and from the faces (B, d, 2)."""
     cov = problems.covariance.matrix()
     index = np.arange(problems.d)
     variance = np.where(cov[:, index, index] > 0.0, cov[:, index, index], 1.0)

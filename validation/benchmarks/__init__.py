@@ -9,6 +9,7 @@
     python -m validation.benchmarks.factors      two and three common factors, with winning
     python -m validation.benchmarks.markov       Markov chains: errors, values, derivatives
     python -m validation.benchmarks.unions       complements to relative accuracy, with scipy
+    python -m validation.benchmarks.polytopes    Pr(A X <= b), with plain draws and scipy
     python -m validation.benchmarks.student      Student t, with scipy
     python -m validation.benchmarks.quantiles    critical values and p-values, with R and scipy
     python -m validation.benchmarks.exact        the loss of EXACT: time and memory
