@@ -145,10 +145,9 @@ def excess(arms: Arms, tolerance: Tolerance, seed: int) -> Excess:
     largest = arms.means.max(axis=1)
     log_loss, rel_error = np.empty(size), np.empty(size)
     assert arms.covariance is not None
-    for b, (contest, target) in enumerate(
-        contests(arms.means, arms.covariance, row_tolerances(arms, tolerance))
-    ):
-        log_loss[b], rel_error[b] = excess_over_leader(contest, target, seed)
+    rows = contests(arms.means, arms.covariance, row_tolerances(arms, tolerance))
+    for b, contest in enumerate(rows):
+        log_loss[b], rel_error[b] = excess_over_leader(contest, seed)
     return Excess(largest, log_loss, rel_error, np.exp(log_loss))
 
 

@@ -35,6 +35,7 @@ class Contest:
     left_out : (m,) arms that do not, one for each group
     log_excess : (C,) log L_j; -inf for arms that never win, that are equal to another, and the
         leader
+    tolerance : of the result, relative to it
     """
 
     mean: np.ndarray
@@ -45,6 +46,7 @@ class Contest:
     others: np.ndarray
     left_out: np.ndarray
     log_excess: np.ndarray
+    tolerance: float
 
     @property
     def log_scale(self) -> float:
@@ -61,17 +63,30 @@ class Contest:
         """The leader and the others, (n + 1,)."""
         return np.append(self.leader, self.others)
 
+    @property
+    def given_factors(self) -> bool:
+        """Whether the covariance is diag(c) + V V^T."""
+        return isinstance(self.covariance, FactorsRows)
+
+    def marginal(self, arms: np.ndarray) -> CovarianceRows:
+        """Covariance of some arms; as a matrix if one of them is a constant beside factors."""
+        row = self.covariance.take(np.array([0]), arms)
+        if isinstance(row, FactorsRows) and not row.c.all():
+            return row.dense()
+        return row
+
     def gaps(self, arms: np.ndarray) -> np.ndarray:
         """Differences of the means of some arms, their row minus their column."""
         return np.asarray(self.mean[arms][:, None] - self.mean[arms])
 
 
-def relative_tolerance(tolerance: Tolerance, log_scale: float) -> float:
-    """Return the larger of both tolerances, relative to the lower bound of the result."""
+def _relative(tolerance: Tolerance, logs: np.ndarray) -> float:
+    """Return the larger of both tolerances, relative to the result, from the logs of L_j."""
     if tolerance.absolute == 0.0:
         return tolerance.relative
     with np.errstate(over="ignore", under="ignore"):
-        return max(tolerance.relative, float(tolerance.absolute * np.exp(-log_scale)))
+        largest = np.exp(np.logaddexp.reduce(logs))
+        return max(tolerance.relative, float(tolerance.absolute / max(largest, 1e-300)))
 
 
 def make_contest(
@@ -96,25 +111,23 @@ def make_contest(
     logs = np.full(classes, -np.inf)
     logs[rest] = np.log(deviation) + log_excess((mean[leader] - mean[rest]) / deviation)
     order = rest[np.argsort(logs[rest], kind="stable")]
-    kept = np.ones(rest.size, dtype=bool)
+    kept, relative = np.ones(rest.size, dtype=bool), tolerance.relative
     if rest.size:
         scale = logs[order[-1]]
-        allowed = _LEFT_OUT * min(relative_tolerance(tolerance, scale), 1.0)
+        relative = _relative(tolerance, logs)
+        allowed = _LEFT_OUT * min(relative, 1.0)
         with np.errstate(under="ignore"):
             kept = np.cumsum(np.exp(logs[order] - scale)) > allowed
         kept[-1] = True
     others, left_out = np.sort(order[kept]), np.sort(order[~kept])
-    return Contest(mean, covariance, variance, group, leader, others, left_out, logs)
+    return Contest(mean, covariance, variance, group, leader, others, left_out, logs, relative)
 
 
-def with_constant(covariance: CovarianceRows) -> Dense:
+def with_constant(covariance: CovarianceRows) -> CovarianceRows:
     """Return the covariances with one more coordinate, of variance 0."""
-    dense = covariance.dense()
     pad = ((0, 0), (0, 1), (0, 0))
+    if isinstance(covariance, FactorsRows):
+        return FactorsRows(np.pad(covariance.c, pad[:2]), np.pad(covariance.V, pad))
+    dense = covariance.dense()
     scale = np.pad(dense.scale, pad[:2], constant_values=1.0)
     return Dense(np.pad(dense.factor, pad), dense.singular, scale)
-
-
-def common_factors(covariance: CovarianceRows) -> int | None:
-    """Return how many common factors the covariance is given with, or None."""
-    return covariance.V.shape[2] if isinstance(covariance, FactorsRows) else None

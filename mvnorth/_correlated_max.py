@@ -5,18 +5,19 @@ X_i - X_j and A_ij = -dP_i/dmu_j >= 0, which is symmetric,
 
     E[max X] - mu_l = sum_i P_i (mu_i - mu_l) + sum_(i<j) A_ij V_ij.
 
-This is taken where P and A are exact: for up to four arms, and with up to three common factors.
-Errors of many sampled derivatives would add up, and small results cancel: these are sampled whole,
-by the mixture of ``_cpu/largest_excess.py``, with a relative error that does not depend on their
-size.
+This is taken where P and A are exact, for up to four arms.  With few common factors arms are
+independent given these, see ``_conditional_max.py``.  All others are sampled, by the mixture of
+``_cpu/largest_excess.py``, with a relative error that does not depend on the size of the result:
+the errors of many sampled derivatives would add up, and small results cancel.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
 
-from mvnorth._contest import Contest, common_factors, make_contest, relative_tolerance
+from mvnorth._conditional_max import integrate_factors
+from mvnorth._contest import Contest, make_contest
 from mvnorth._correlated_argmax import differences, winning_orthants
 from mvnorth._covariance.rows import CovarianceRows
 from mvnorth._cpu.lattice_sums import CORNER
@@ -28,10 +29,10 @@ from mvnorth._solve import differentiate
 from mvnorth._status import derivative_of_probability
 
 _CHUNK = 2**22  # numbers of covariances at a time: 32 MB
-_EXACT_ARMS, _EXACT_FACTORS = 4, 3
+_EXACT_ARMS = 4
+_FEW_NODES, _MANY_NODES = 2**16, 2**21  # over common factors, before sampling and after it
 _GAUSS_ARMS = 10  # up to which Gauss rules may do better than sampling
-# Tolerance of probabilities in that of the result: derivatives have larger errors.
-_FINER = (1e-2, 1e-5)
+_FINER = 1e-2  # tolerance of probabilities in that of the result: derivatives err more
 _ROUNDING = 1e-13
 _TABLES = 1e-8  # relative error that tables of draws may cause
 _FIRST_LEVEL = 8  # log2 of the points a shift to start with
@@ -39,42 +40,47 @@ _FIRST_LEVEL = 8  # log2 of the points a shift to start with
 
 def contests(
     means: np.ndarray, covariance: CovarianceRows, tolerances: list[Tolerance]
-) -> Iterator[tuple[Contest, Tolerance]]:
-    """Yield the contest of each row of means (B, C), with 1 or B covariances, and its tolerance."""
+) -> Iterator[Contest]:
+    """Yield the contest of each row of means (B, C), with 1 or B covariances."""
     same, variance = differences(covariance, means.shape[1])
     for b, (mean, tolerance) in enumerate(zip(means, tolerances, strict=True)):
         shared = b if len(same) > 1 else 0
         row = covariance.take(np.array([shared])) if len(same) > 1 else covariance
-        yield make_contest(mean, row, same[shared], variance[shared], tolerance), tolerance
+        yield make_contest(mean, row, same[shared], variance[shared], tolerance)
 
 
-def excess_over_leader(contest: Contest, tolerance: Tolerance, seed: int) -> tuple[float, float]:
+def excess_over_leader(contest: Contest, seed: int) -> tuple[float, float]:
     """Return log(E[max X] - mu_l) and a bound on its relative error; (-inf, 0) for one arm."""
     n = contest.others.size
     if n == 0:
         return -np.inf, 0.0
-    target = relative_tolerance(tolerance, contest.log_scale)
-    missing = contest.missing
+    target, missing = contest.tolerance, contest.missing
     if n == 1:
         gap = contest.mean[contest.leader] - contest.mean[contest.others[0]]
         square = gap**2 / contest.variance[contest.leader, contest.others[0]]
         return contest.log_scale, missing + _ROUNDING * (1.0 + square)
     log_loss, error = -np.inf, np.inf
-    factors = common_factors(contest.covariance)
-    if n < _EXACT_ARMS or (factors is not None and factors <= _EXACT_FACTORS):
-        for finer in _FINER:
-            log_loss, error = _by_stein(contest, finer * max(target, 1e-8), seed)
-            if error + missing <= target:
-                break
-    if not error + missing <= target:
-        sampled = _by_mixture(contest, target - missing, seed)
-        if sampled[1] < error:
-            log_loss, error = sampled
-    if not error + missing <= target and _EXACT_ARMS <= n < _GAUSS_ARMS:
-        product = _by_stein(contest, _FINER[0] * max(target, 1e-8), seed)
-        if product[1] < error:
-            log_loss, error = product
+    for integrate in _methods(contest, seed):
+        other = integrate(contest, target - missing)
+        if other[1] < error:
+            log_loss, error = other
+        if error + missing <= target:
+            break
     return log_loss, error + missing
+
+
+def _methods(contest: Contest, seed: int) -> Iterator[Callable[..., tuple[float, float]]]:
+    """Yield functions of a contest and a relative tolerance, in the order in which to try them."""
+    n = contest.others.size
+    if contest.given_factors:
+        yield partial(integrate_factors, nodes=_FEW_NODES)
+    if n < _EXACT_ARMS:
+        yield partial(_by_stein, seed=seed)
+    yield partial(_by_mixture, seed=seed)
+    if contest.given_factors:
+        yield partial(integrate_factors, nodes=_MANY_NODES)
+    if _EXACT_ARMS <= n < _GAUSS_ARMS:
+        yield partial(_by_stein, seed=seed)
 
 
 def solve_orthants(
@@ -86,7 +92,7 @@ def solve_orthants(
     """
     arms = contest.arms
     n = arms.size
-    row = contest.covariance.take(np.array([0]), arms)
+    row = contest.marginal(arms)
     gap = contest.gaps(arms)
     same = np.eye(n, dtype=bool)
     log_prob, rel_error = np.empty(n), np.empty(n)
@@ -116,6 +122,7 @@ def solve_orthants(
 
 def _by_stein(contest: Contest, relative: float, seed: int) -> tuple[float, float]:
     """Return the logarithm of the result and its relative error from exact orthants."""
+    relative = _FINER * max(relative, 1e-8)
     absolute = relative * float(np.exp(max(contest.log_scale, -600.0)))
     spread = float(np.sqrt(contest.variance[contest.leader, contest.others].max()))
     tolerance = Tolerance(relative, absolute / spread if spread > 0.0 else 0.0)
@@ -124,12 +131,14 @@ def _by_stein(contest: Contest, relative: float, seed: int) -> tuple[float, floa
     arms = contest.arms
     behind = contest.mean[contest.leader] - contest.mean[arms]
     half = 0.5 * contest.variance[np.ix_(arms, arms)]
+    if not (np.isfinite(change_error).all() and np.isfinite(prob_error[1:]).all()):
+        return unit, np.inf
     gained, lost = np.sum(change * half), np.sum(prob[1:] * behind[1:])
     error = np.sum(change_error * half) + np.sum(prob_error[1:] * behind[1:])
     error += 4.0 * np.finfo(float).eps * arms.size * (gained + lost)
     loss = gained - lost
     if not (loss > 0.0 and error < loss):
-        return contest.log_scale, np.inf
+        return unit, np.inf
     return float(np.log(loss)) + unit, float(error / loss)
 
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr
 
-from mvnorth._contest import Contest, relative_tolerance
+from mvnorth._contest import Contest
 from mvnorth._correlated_max import solve_orthants
 from mvnorth._problem import Tolerance
 
 
 def derivatives(
-    contest: Contest, tolerance: Tolerance, log_unit: float, seed: int
+    contest: Contest, log_unit: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return derivatives in means (C,) and in the covariance (C, C), each with its errors.
 
@@ -29,7 +29,7 @@ def derivatives(
     P, P_error = np.zeros(classes), np.zeros(classes)
     A, A_error = np.zeros((classes, classes)), np.zeros((classes, classes))
     if contest.others.size:
-        relative = min(relative_tolerance(tolerance, contest.log_scale), 0.1)
+        relative = min(contest.tolerance, 0.1)
         largest = float(np.max(_log_pair(contest, contest.others)))
         wanted = Tolerance(relative, relative * float(np.exp(max(largest, -700.0))))
         found = solve_orthants(contest, wanted, log_unit, seed)

@@ -185,8 +185,7 @@ def _correlated(arms: Arms, tolerance: Tolerance, log_unit: np.ndarray, seed: in
     in_cov, cov_error = np.empty((2, size, classes, classes))
     assert arms.covariance is not None
     rows = contests(arms.means, arms.covariance, row_tolerances(arms, tolerance))
-    for b, (contest, target) in enumerate(rows):
-        in_mu[b], mu_error[b], in_cov[b], cov_error[b] = derivatives(
-            contest, target, float(log_unit[b]), seed
-        )
+    for b, contest in enumerate(rows):
+        found = derivatives(contest, float(log_unit[b]), seed)
+        in_mu[b], mu_error[b], in_cov[b], cov_error[b] = found
     return in_mu, mu_error, in_cov, cov_error
