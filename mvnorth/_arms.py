@@ -190,34 +190,38 @@ def log_improvement(arms: Arms, found: Excess) -> np.ndarray:
     with np.errstate(divide="ignore"):
         total = np.logaddexp(found.log_loss, np.log(found.largest - arms.means[:, -1]))
     if arms.deviations is not None:
-        for b in np.flatnonzero(total < LOG_LEAST):
-            total[b] = np.logaddexp.reduce(_log_terms(arms, b)[0])
+        rows = np.flatnonzero(total < LOG_LEAST)
+        total[rows] = np.logaddexp.reduce(_log_terms(arms, rows)[0], axis=1)
     return np.asarray(total)
 
 
-def tail_gradients(arms: Arms, row: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return derivatives (C - 1,) of ``log_improvement`` of one row where it is below LOG_LEAST."""
+def tail_gradients(arms: Arms, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return derivatives of ``log_improvement`` of some rows, which are below LOG_LEAST.
+
+    In means and deviations, (A, C - 1).
+    """
     from mvnorth._size_biased import log_excess_derivative
 
-    terms, spread, distance = _log_terms(arms, row)
-    total = np.logaddexp.reduce(terms)
-    share = np.exp(terms - total) if total > -np.inf else np.zeros(terms.size)
+    terms, spread, distance = _log_terms(arms, rows)
+    total = np.logaddexp.reduce(terms, axis=1, keepdims=True)
+    share = np.exp(terms - np.where(total > -np.inf, total, 0.0))
     slope = -log_excess_derivative(distance) / spread
     return share * slope, share * (1.0 / spread + slope * distance)
 
 
-def _log_terms(arms: Arms, row: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the log of each independent arm's own expected improvement, (C - 1,), of one row.
+def _log_terms(arms: Arms, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the log of each independent arm's own expected improvement, of some rows.
 
     Where these are tiny their sum is the expected improvement of all.  Then deviations, and
-    distances of the means in them.
+    distances of the means in them; each (A, C - 1).
     """
     from mvnorth._size_biased import log_excess
 
     assert arms.deviations is not None
-    deviation = arms.deviations[row if len(arms.deviations) > 1 else 0][:-1]
-    live = (deviation > 0.0) & (arms.means[row, :-1] > -np.inf)
-    behind = arms.means[row, -1] - np.where(live, arms.means[row, :-1], 0.0)
+    deviation = arms.deviations[rows if len(arms.deviations) > 1 else [0], :-1]
+    mean, best = arms.means[rows, :-1], arms.means[rows, -1:]
+    live = (deviation > 0.0) & (mean > -np.inf)
+    behind = best - np.where(live, mean, 0.0)
     spread = np.where(live, deviation, 1.0)
     distance = np.maximum(behind / spread, 0.0)
     return np.where(live, np.log(spread) + log_excess(distance), -np.inf), spread, distance

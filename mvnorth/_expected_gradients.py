@@ -151,13 +151,10 @@ def _independent_improvement(arms: Arms, log: bool) -> ExpectedGradient:
     value = (found.largest - arms.means[:, -1]) + found.loss
     if log:
         plain, value = value, log_improvement(arms, found)
-        in_mu, in_sigma = in_mu.copy(), in_sigma.copy()
-        for b, improvement in enumerate(plain):
-            if value[b] < LOG_LEAST:
-                in_mu[b], in_sigma[b] = tail_gradients(arms, b)
-            else:
-                in_mu[b] /= improvement
-                in_sigma[b] /= improvement
+        small = value < LOG_LEAST
+        scale = np.where(small, 1.0, plain)[:, None]
+        in_mu, in_sigma = in_mu / scale, in_sigma / scale
+        in_mu[small], in_sigma[small] = tail_gradients(arms, np.flatnonzero(small))
     return ExpectedGradient(
         arms.shaped(value),
         arms.shaped(in_mu),

@@ -291,7 +291,10 @@ def expected_max(mu, sigma, largest, loss, in_mu, in_sigma, begin, end):
                 row, kept, np.int64(0), leader, True, low_constant, cut, allowed, work, moments
             )  # fmt: skip
         low = max(low, cut)
-        if low < high:
+        alone = count == 1 and low_constant == np.inf and (leader < 0 or low > cut)
+        if alone and not derivatives:
+            total += scale  # the closed form
+        elif low < high:
             total += _integrate(
                 row, kept, count, leader, False, low, high, allowed, work, moments
             )  # fmt: skip
