@@ -162,7 +162,10 @@ GROUPS: dict[str, tuple[Callable[[], None], str]] = {
     "hessian": (_compile_hessian, "second derivatives"),
     "markov": (_compile_markov, "Markov chains, with derivatives"),
     "methods": (_compile_methods, "methods that are used only if you name them"),
-    "argmax": (_compile_argmax, "`prob_argmax`, `prob_topk`, and expected maxima, losses and improvements"),
+    "argmax": (
+        _compile_argmax,
+        "`prob_argmax`, `prob_topk`, and expected maxima, losses and improvements",
+    ),
     "sample": (_compile_sample, "`sample_orthant` and `sample_box`"),
     "student": (_compile_student, "Student t"),
     "special": (_compile_special, "the normal distribution in one dimension"),
