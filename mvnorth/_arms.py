@@ -78,7 +78,6 @@ def read_arms(
     mu: ArrayLike,
     sigma: ArrayLike | None,
     cov: ArrayLike | Factors | None,
-    best: ArrayLike | None = None,
 ) -> Arms:
     """Check the arguments of a public function of that name against each other."""
     if (sigma is None) == (cov is None):
@@ -87,19 +86,17 @@ def read_arms(
         raise ValueError("give either sigma, for independent scores, or cov, not both")
     if sigma is not None:
         means, deviations, shape, dtype = _checks.scores(mu, sigma)
-        arms = Arms(means, deviations, None, shape[:-1], dtype)
-    else:
-        assert cov is not None
-        means, covariance, shape = _checks.correlated_scores(mu, cov)
-        given = np.asarray(mu).dtype
-        single = given.kind == "f" and given.itemsize <= 4
-        dtype = np.dtype(np.float32 if single else np.float64)
-        arms = Arms(means, None, covariance, shape[:-1], dtype)
-    return arms if best is None else _with_best(arms, best)
+        return Arms(means, deviations, None, shape[:-1], dtype)
+    assert cov is not None
+    means, covariance, shape = _checks.correlated_scores(mu, cov)
+    given = np.asarray(mu).dtype
+    single = given.kind == "f" and given.itemsize <= 4
+    dtype = np.dtype(np.float32 if single else np.float64)
+    return Arms(means, None, covariance, shape[:-1], dtype)
 
 
-def _with_best(arms: Arms, best: ArrayLike) -> Arms:
-    """Return the arms with a constant as the last one; batch axes broadcast."""
+def add_best(arms: Arms, best: ArrayLike) -> Arms:
+    """Return the arms with a constant to improve upon as the last one; batch axes broadcast."""
     values = _arguments.real_array("best", best, infinite=False)
     if values.size and np.abs(values).max() > 1e300:
         raise ValueError("best must not exceed 1e300 in size")

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mvnorth._arms import excess, log_improvement, read_arms, read_tolerance
+from mvnorth._arms import add_best, excess, log_improvement, read_arms, read_tolerance
 from mvnorth._docstrings import document
 from mvnorth.covariance import Factors
 
@@ -162,7 +162,7 @@ def expected_improvement(
     >>> round(mvnorth.expected_improvement([0.0, -1.0], 1.0, best=50.0, log=True), 6)
     -1258.744183
     """
-    arms = read_arms("expected_improvement", mu, sigma, cov, best)
+    arms = add_best(read_arms("expected_improvement", mu, sigma, cov), best)
     tolerance = read_tolerance(arms, rtol, atol, errors, seed)
     found = excess(arms, tolerance, seed)
     ahead = found.largest - arms.means[:, -1]
@@ -174,7 +174,8 @@ def expected_improvement(
             share = np.exp(found.log_loss - logs)
         error = np.where(found.log_loss > -np.inf, share * found.rel_error, 0.0)
         error = -np.log1p(-np.minimum(error, 1.0 - 1e-15))
-        return arms.shaped(logs), arms.shaped(error + np.finfo(arms.dtype).eps * np.abs(logs))
+        rounding = np.finfo(arms.dtype).eps * np.where(np.isinf(logs), 0.0, np.abs(logs))
+        return arms.shaped(logs), arms.shaped(error + rounding)
     value = ahead + found.loss
     if not errors:
         return arms.shaped(value)

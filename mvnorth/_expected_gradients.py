@@ -9,6 +9,7 @@ from mvnorth._arms import (
     LOG_LEAST,
     Arms,
     Excess,
+    add_best,
     excess,
     independent_excess,
     log_improvement,
@@ -113,20 +114,20 @@ def expected_improvement_grad(
     >>> result.grad_mu.round(6), result.grad_sigma.round(6), round(result.grad_best, 6)
     (array([0.262297, 0.202945]), array([0.307297, 0.278263]), -0.465242)
     """
-    arms = read_arms("expected_improvement_grad", mu, sigma, cov, best)
+    arms = add_best(read_arms("expected_improvement_grad", mu, sigma, cov), best)
     tolerance = read_tolerance(arms, rtol, atol, False, seed)
     if arms.covariance is None:
         return _independent_improvement(arms, log)
     found = excess(arms, tolerance, seed)
     ahead = found.largest - arms.means[:, -1]
     logs = log_improvement(arms, found)
-    in_mu, mu_error, in_cov, cov_error = _correlated(
-        arms, tolerance, logs if log else np.zeros(len(logs)), seed
-    )
+    # An improvement of 0 has a logarithm of -inf, whose derivatives are set to 0.
+    unit = np.where(log & np.isfinite(logs), logs, 0.0)
+    in_mu, mu_error, in_cov, cov_error = _correlated(arms, tolerance, unit, seed)
     in_mu, mu_error = in_mu[:, :-1], mu_error[:, :-1]
     if log:
         relative = _share(found, logs) * found.rel_error
-        value, error = logs, relative + np.finfo(arms.dtype).eps * np.abs(logs)
+        value, error = logs, relative + np.finfo(arms.dtype).eps * np.abs(unit)
         for derivative, its_error in ((in_mu, mu_error), (in_cov, cov_error)):
             its_error += np.abs(derivative) * relative.reshape(-1, *(1,) * (derivative.ndim - 1))
     else:

@@ -235,6 +235,16 @@ def test_ties_constants_and_singular_covariances():
         assert expected_loss([0.0, -np.inf, 1.0], cov=cov)[1] == np.inf
 
 
+def test_no_improvement_at_all():
+    for options in ({"sigma": 0.0}, {"cov": np.zeros((2, 2))}):
+        assert expected_improvement([0.0, 1.0], best=2.5, **options) == 0.0
+        result = expected_improvement_grad([0.0, 1.0], best=2.5, log=True, **options)
+        assert result.value == -np.inf
+        np.testing.assert_array_equal(result.grad_mu, 0.0)
+    value = expected_improvement([0.0, 1.0], cov=np.zeros((2, 2)), best=2.5, log=True, errors=True)
+    assert value == (-np.inf, 0.0)
+
+
 def test_improvement_in_the_far_tail():
     """Where the improvement underflows its logarithm and its gradient do not."""
     mu, sigma = np.array([0.0, -0.1, 0.05]), np.array([1.0, 0.99, 0.98])

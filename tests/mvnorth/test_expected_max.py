@@ -252,6 +252,7 @@ def test_shapes_batches_and_precision():
             ValueError,
             "best must not contain",
         ),
+        (lambda: expected_improvement([0.0], 1.0, best=None), ValueError, "best must not contain"),
         (lambda: expected_improvement([0.0], 1.0, best="x"), TypeError, "best must be an array"),
         (
             lambda: expected_improvement(np.zeros((3, 2)), 1.0, best=np.zeros(2)),
