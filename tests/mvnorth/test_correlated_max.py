@@ -2,9 +2,11 @@
 
 import itertools
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.interpolate import CubicHermiteSpline
 from scipy.special import log_ndtr, ndtr
 
 import mvnorth
@@ -18,6 +20,8 @@ from mvnorth import (
     expected_max_grad,
     prob_argmax,
 )
+from mvnorth._cpu.largest_excess import FARTHEST
+from mvnorth._size_biased import excess_tables
 
 
 def random_cov(rng, classes, own=0.1):
@@ -165,6 +169,36 @@ def test_improvement_derivatives_against_differences(log):
             assert difference <= result.grad_cov_error[i, j] + 1e-8
     difference = abs(result.grad_best - slope("in_best", 1.0))
     assert difference <= result.grad_best_error + 1e-8
+
+
+def test_strong_loadings_are_resolved():
+    """Coarse rules over a factor may agree by chance before they resolve its loadings."""
+    rng = np.random.default_rng(10)
+    for _ in range(60):
+        mu, v = rng.normal(size=6), rng.uniform(3.0, 30.0) * rng.normal(size=6)
+        cov = OneFactor(rng.uniform(0.2, 1.0, 6), v)
+        rough, bound = expected_max(mu, cov=cov, rtol=1e-2, errors=True)
+        fine, error = expected_max(mu, cov=cov, rtol=1e-10, errors=True)
+        assert abs(rough - fine) <= bound + error
+        assert error <= 1e-10 * (fine - mu.max()) + 1e-15
+
+
+def test_tables_of_draws():
+    """Between the nodes of a table too the share of draws above e is exp(-w**2 / 2)."""
+    distance = np.array([0.0, 0.5, 3.0, 12.0])
+    tables = excess_tables(distance)
+    grid = np.linspace(0.0, FARTHEST, tables.shape[1])
+    w = 0.5 * (grid[1:] + grid[:-1])
+    for d, table in zip(distance, tables, strict=True):
+        e = CubicHermiteSpline(grid, table[:, 0], table[:, 1])(w)
+        for k in range(0, w.size, 16):
+            with mpmath.workdps(40):
+                y, D = mpmath.mpf(float(d + e[k])), mpmath.mpf(float(d))
+                above, whole = (
+                    mpmath.npdf(t) - D * mpmath.erfc(t / mpmath.sqrt(2)) / 2 for t in (y, D)
+                )
+                share = float(mpmath.log(above / whole))
+            assert abs(share + 0.5 * w[k] ** 2) < 1e-7
 
 
 def test_derivatives_of_the_maximum():
