@@ -73,10 +73,11 @@ def _range_of(leader, leader_deviation, gap, arm, deviation):
     total = math.hypot(leader_deviation, deviation)
     distance = gap / total
     reach = math.sqrt(distance * distance + _REACH * _REACH)
-    mode = arm + gap * (deviation / total) ** 2
+    above, below = gap * (deviation / total) ** 2, gap * (leader_deviation / total) ** 2
     width = leader_deviation * (deviation / total) * _REACH
-    low = mode - width if mode - width > arm else leader - leader_deviation * reach
-    high = mode + width if mode + width < leader else arm + deviation * reach
+    # Compared without the means, whose rounding must not decide.
+    low = arm + (above - width) if width < above else leader - leader_deviation * reach
+    high = leader - (below - width) if width < below else arm + deviation * reach
     return low, high
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 import mvnorth
 from mvnorth import (
@@ -144,6 +145,27 @@ def test_identities(seed, classes, spread):
     improvement = expected_improvement(mu, sigma, best=best)
     with_best = expected_max(np.append(mu, best), np.append(sigma, 0.0))
     np.testing.assert_allclose(improvement, with_best - best, atol=1e-13 * scale)
+
+
+def test_many_rows_with_constants():
+    """Rows whose leader is an arm and rows whose leader is a constant, in the tails too."""
+    rng = np.random.default_rng(2)
+    mu = rng.normal(size=(4000, 5)) * rng.choice([0.1, 1.0, 4.0], size=(4000, 1))
+    sigma = np.exp(rng.normal(size=(4000, 5)))
+    sigma[:, -1] = 0.0
+    mu[:, -1] = mu[:, :-1].max(axis=1) + rng.uniform(-2.0, 6.0, size=4000)
+    result = expected_max_grad(mu, sigma)
+    np.testing.assert_allclose(result.grad_mu, prob_argmax(mu, sigma), atol=1e-13)
+    euler = (result.grad_mu * mu + result.grad_sigma * sigma).sum(axis=1)
+    np.testing.assert_allclose(result.value, euler, atol=1e-12)
+    improvement = expected_improvement(mu[:, :-1], sigma[:, :-1], best=mu[:, -1])
+    distance = (mu[:, -1:] - mu[:, :-1]) / sigma[:, :-1]
+    each = sigma[:, :-1] * (norm.pdf(distance) - distance * norm.sf(distance))
+    known = distance.min(axis=1) < 5.0  # the formula cancels
+    assert (improvement >= each.max(axis=1) * (1.0 - 1e-12))[known].all()
+    assert (improvement <= each.sum(axis=1) * (1.0 + 1e-12))[known].all()
+    gradient = expected_improvement_grad(mu[:, :-1], sigma[:, :-1], best=mu[:, -1])
+    np.testing.assert_allclose(gradient.value, improvement, rtol=1e-11)
 
 
 def test_many_arms_and_offsets():
