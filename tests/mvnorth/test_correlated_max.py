@@ -171,6 +171,25 @@ def test_improvement_derivatives_against_differences(log):
     assert difference <= result.grad_best_error + 1e-8
 
 
+def test_honest_errors_of_improvements():
+    """Independent candidates given as a matrix, against the integral."""
+    rng = np.random.default_rng(11)
+    misses = 0
+    for seed in range(150):
+        q = int(rng.integers(4, 12))
+        mu, sigma = rng.choice([0.1, 1.0, 4.0]) * rng.normal(size=q), rng.uniform(0.2, 1.5, q)
+        best = mu.max() + rng.uniform(-1.0, 6.0)
+        options = {"best": best, "log": True}
+        exact = expected_improvement(mu, sigma, **options)
+        rtol = float(rng.choice([1e-2, 1e-3]))
+        got, error = expected_improvement(
+            mu, cov=np.diag(sigma**2), rtol=rtol, seed=seed, errors=True, **options
+        )
+        misses += abs(got - exact) > error + 1e-12
+        assert error <= 1.1 * rtol
+    assert misses <= 3
+
+
 def test_strong_loadings_are_resolved():
     """Coarse rules over a factor may agree by chance before they resolve its loadings."""
     rng = np.random.default_rng(10)
