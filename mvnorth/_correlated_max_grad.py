@@ -96,14 +96,19 @@ def _bound_left_out(
             A_error[leader, arm] = A_error[arm, leader] = bound
 
 
+def _shares(contest: Contest) -> tuple[np.ndarray, np.ndarray]:
+    """Return the share (C,) of each arm in its group, and whether the group has several (C,)."""
+    group = contest.group
+    count = np.bincount(group[group >= 0], minlength=group.size)[group]
+    return np.where(group >= 0, 1.0 / np.maximum(count, 1), 0.0), (group >= 0) & (count > 1)
+
+
 def _share_vector(
     contest: Contest, value: np.ndarray, error: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return entries of all arms (C,): those that are always equal share theirs."""
-    group = contest.group
-    count = np.bincount(group[group >= 0], minlength=group.size)
-    share = np.where(group >= 0, 1.0 / np.maximum(count[group], 1), 0.0)
-    return value[group] * share, error[group] * share
+    share, _ = _shares(contest)
+    return value[contest.group] * share, error[contest.group] * share
 
 
 def _share_matrix(
@@ -111,14 +116,9 @@ def _share_matrix(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return entries of all pairs of arms (C, C); within a group there is no derivative."""
     group = contest.group
-    count = np.bincount(group[group >= 0], minlength=group.size)
-    share = np.where(group >= 0, 1.0 / np.maximum(count[group], 1), 0.0)
-    both = share[:, None] * share
+    share, several = _shares(contest)
+    inside = (group[:, None] == group) & several
+    both = np.where(np.eye(group.size, dtype=bool), share, share[:, None] * share)
+    both[inside & ~np.eye(group.size, dtype=bool)] = 0.0
     pairs = np.ix_(group, group)
-    whole, bound = value[pairs] * both, error[pairs] * both
-    inside = (group[:, None] == group) & (group >= 0)[:, None] & (count[group] > 1)[:, None]
-    np.fill_diagonal(whole, value[group, group] * share)
-    np.fill_diagonal(bound, error[group, group] * share)
-    whole[inside & ~np.eye(group.size, dtype=bool)] = 0.0
-    bound[inside] = np.inf
-    return whole, bound
+    return value[pairs] * both, np.where(inside, np.inf, error[pairs] * both)
