@@ -21,7 +21,7 @@ _PARAMETERS = """mu : array_like (..., C)
 _TOLERANCE = """rtol, atol : float, optional
         With ``cov``: error asked for, relative to {what} or absolute; one of the two must be
         met. Default: a relative error of 1e-3. Up to four scores, and ``Factors`` of up to three
-        columns with moderate loadings, are integrated, to 1e-10 or less; others are sampled, with
+        columns with moderate loadings, are integrated, to about 1e-10; others are sampled, with
         up to 2**20 points, which mostly reach 3e-4.
     errors : bool
         With ``cov``: return bounds on the absolute errors too, at about 99 % confidence. Where no
