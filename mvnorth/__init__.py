@@ -22,6 +22,9 @@ from mvnorth._argmax import prob_argmax, prob_topk
 from mvnorth._contrasts import Contrasts, group_contrasts, sample_contrasts
 from mvnorth._device import DeviceInfo, device_info
 from mvnorth._errors import AcceptanceError
+from mvnorth._expected import expected_improvement, expected_loss, expected_max
+from mvnorth._expected_gradients import expected_improvement_grad, expected_max_grad
+from mvnorth._expected_result import ExpectedGradient
 from mvnorth._explain import Explanation, Step, explain, explain_box
 from mvnorth._gradients import box_grad, cdf_grad, orthant_grad
 from mvnorth._hessian import orthant_hessian
@@ -49,6 +52,7 @@ __all__ = [
     "AcceptanceError",
     "Contrasts",
     "DeviceInfo",
+    "ExpectedGradient",
     "Explanation",
     "Factors",
     "MaxTResult",
@@ -68,6 +72,11 @@ __all__ = [
     "covariance",
     "delta_matrix",
     "device_info",
+    "expected_improvement",
+    "expected_improvement_grad",
+    "expected_loss",
+    "expected_max",
+    "expected_max_grad",
     "explain",
     "explain_box",
     "get_num_threads",

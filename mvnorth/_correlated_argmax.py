@@ -31,7 +31,7 @@ def argmax(mu: ArrayLike, cov: Any, tolerance: Tolerance, seed: int) -> tuple[np
     if classes == 1:
         return np.ones(shape), np.zeros(shape)
     log_prob, rel_error = np.full((size, classes), -np.inf), np.zeros((size, classes))
-    tied, variance = _differences(covariance, classes)
+    tied, variance = differences(covariance, classes)
     for b in range(size):
         shared = b if len(tied) > 1 else 0
         never = means[b] == -np.inf
@@ -52,7 +52,7 @@ def argmax(mu: ArrayLike, cov: Any, tolerance: Tolerance, seed: int) -> tuple[np
         step = max(1, _CHUNK // (row.memory + classes * 4))
         for first in range(0, wanted.size, step):
             winners = wanted[first : first + step]
-            problems = _orthants(row, winners, gap, same)
+            problems = winning_orthants(row, winners, gap, same)
             request = Request(tolerance, seed=seed)
             estimate, _ = solve(problems, request, "auto")
             log_prob[b, winners] = estimate.log_prob - np.log(equals[winners])
@@ -63,7 +63,7 @@ def argmax(mu: ArrayLike, cov: Any, tolerance: Tolerance, seed: int) -> tuple[np
     return prob.reshape(shape), np.where(np.isinf(rel_error), 1.0, error).reshape(shape)
 
 
-def _differences(covariance: CovarianceRows, classes: int) -> tuple[np.ndarray, np.ndarray]:
+def differences(covariance: CovarianceRows, classes: int) -> tuple[np.ndarray, np.ndarray]:
     """Return pairs of scores with a constant difference, and the variances of differences.
 
     Both are (1 or B, C, C).
@@ -87,7 +87,7 @@ def _squared_distances(rows: np.ndarray) -> np.ndarray:
     return total
 
 
-def _orthants(
+def winning_orthants(
     covariance: CovarianceRows, winners: np.ndarray, gap: np.ndarray, same: np.ndarray
 ) -> Problems:
     """Return the problems of some scores to be the largest, for one row of the covariance."""

@@ -127,6 +127,9 @@ def _compile_argmax() -> None:
         mvnorth.prob_argmax(mu, 1.0, relative=True)
         mvnorth.prob_topk(mu, 1.0, 2)
         mvnorth.prob_argmax(mu, cov=_one_factor(5))
+        mvnorth.expected_loss(mu, 1.0)
+        mvnorth.expected_loss(mu, cov=_dense(5))
+        mvnorth.expected_max_grad(mu, cov=_one_factor(5), rtol=0.1)
 
 
 def _compile_sample() -> None:
@@ -177,7 +180,10 @@ GROUPS: dict[str, tuple[Callable[[], None], str]] = {
     "hessian": (_compile_hessian, "second derivatives"),
     "markov": (_compile_markov, "Markov chains, with derivatives"),
     "methods": (_compile_methods, "methods that are used only if you name them"),
-    "argmax": (_compile_argmax, "`prob_argmax` and `prob_topk`"),
+    "argmax": (
+        _compile_argmax,
+        "`prob_argmax`, `prob_topk`, and expected maxima, losses and improvements",
+    ),
     "sample": (_compile_sample, "`sample_orthant` and `sample_box`"),
     "student": (_compile_student, "Student t"),
     "polytope": (_compile_polytope, "polytopes, with derivatives and draws"),
