@@ -20,6 +20,7 @@ from mvnorth._api import (
 )
 from mvnorth._argmax import prob_argmax, prob_topk
 from mvnorth._contrasts import Contrasts, group_contrasts, sample_contrasts
+from mvnorth._density import box_density
 from mvnorth._device import DeviceInfo, device_info
 from mvnorth._errors import AcceptanceError
 from mvnorth._explain import Explanation, Step, explain, explain_box
@@ -27,6 +28,8 @@ from mvnorth._gradients import box_grad, cdf_grad, orthant_grad
 from mvnorth._hessian import orthant_hessian
 from mvnorth._max_t import max_t
 from mvnorth._max_t_result import MaxTResult
+from mvnorth._moments import box_moments, orthant_moments
+from mvnorth._moments_result import Density, Moments
 from mvnorth._quantile import quantile
 from mvnorth._quantile_result import QuantileResult
 from mvnorth._result import (
@@ -45,10 +48,12 @@ __version__ = "0.1.0"
 __all__ = [
     "AcceptanceError",
     "Contrasts",
+    "Density",
     "DeviceInfo",
     "Explanation",
     "Factors",
     "MaxTResult",
+    "Moments",
     "OneFactor",
     "OrthantGradient",
     "OrthantResult",
@@ -57,8 +62,10 @@ __all__ = [
     "Status",
     "Step",
     "box",
+    "box_density",
     "box_grad",
     "box_logprob",
+    "box_moments",
     "box_prob",
     "cdf",
     "cdf_grad",
@@ -75,6 +82,7 @@ __all__ = [
     "orthant_grad",
     "orthant_hessian",
     "orthant_logprob",
+    "orthant_moments",
     "orthant_prob",
     "prob_argmax",
     "prob_topk",

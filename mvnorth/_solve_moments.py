@@ -1,0 +1,201 @@
+"""Carry out a plan for the moments of truncated distributions.
+
+Each block of dependent coordinates goes to the methods of "auto" that are exact, whose derivatives
+give moments by identities; rows whose moments are not accurate enough that way go to the weighted
+points of sampling.  Coordinates without limits follow by regression on those with limits.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from mvnorth._estimate import Estimate
+from mvnorth._methods import METHODS, in_order
+from mvnorth._moment_estimate import MomentEstimate
+from mvnorth._plan import Block, find_impossible, group_rows, make_plan
+from mvnorth._problem import Problems, Request, Tolerance
+from mvnorth._solve import contradicts, label_methods, method_bit, subsolver
+
+_SHARE = 0.01  # of the tolerance of moments: that of the probabilities and derivatives behind them
+_PAIRS = 40  # coordinates up to which boxes with a common factor are differentiated pair by pair
+_ROUNDING = 1e-15
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def solve_moments(problems: Problems, request: Request) -> tuple[MomentEstimate, np.ndarray]:
+    """Return moments of X ~ N(0, covariance) between limits, and names of methods, of a batch.
+
+    They are in the units of the problems; NaN with infinite errors where the probability is 0.
+    """
+    problems = problems.double()
+    size, d = problems.lower.shape
+    result = MomentEstimate.unknown(size, d)
+    used = np.zeros(size, dtype=np.int64)
+    never = find_impossible(problems)
+    result.rel_error[never] = problems.rounding[never]
+    possible = np.flatnonzero(~never)
+    limited = np.isfinite(problems.lower) | np.isfinite(problems.upper)
+    active = limited & ~problems.covariance.constant()
+    for group in group_rows(active[possible]) if possible.size else ():
+        rows = possible[group]
+        coordinates = np.flatnonzero(active[rows[0]])
+        some = problems.take(rows)
+        moments, used[rows] = _solve_limited(some.take(slice(None), coordinates), request)
+        if coordinates.size < d:
+            moments = _extend(some, coordinates, moments)
+        result.replace(rows, moments)
+    with np.errstate(invalid="ignore"):
+        result.add_relative_error(4.0 * problems.rounding)
+        contradicted = contradicts(_probability(result), result.log_bound)
+    unknown = contradicted | (result.log_prob == -np.inf)
+    result.rel_error[contradicted] = np.inf
+    result.mean_error[unknown], result.cov_error[unknown] = np.inf, np.inf
+    result.mean[result.log_prob == -np.inf] = np.nan
+    result.cov[result.log_prob == -np.inf] = np.nan
+    return result, label_methods(used)
+
+
+def _probability(moments: MomentEstimate) -> Estimate:
+    return Estimate(moments.log_prob, moments.rel_error, moments.n, moments.log_bound)
+
+
+def _solve_limited(problems: Problems, request: Request) -> tuple[MomentEstimate, np.ndarray]:
+    """Return moments where every coordinate has a limit and a variance, and bits of methods."""
+    size, d = problems.lower.shape
+    used = np.zeros(size, dtype=np.int64)
+    result = MomentEstimate.of(
+        Estimate.exact(np.zeros(size), _ROUNDING + problems.rounding),
+        *np.zeros((2, size, d)), *np.zeros((2, size, d, d)),
+    )  # fmt: skip
+    pieces = make_plan(problems, "auto").pieces if d else ()
+    for piece in pieces:
+        rows = np.arange(size) if piece.rows is None else piece.rows
+        share = request.divided(sum(block.may_sample for block in piece.blocks))
+        for block in piece.blocks:
+            part, bits = _solve_block(block, replace(share, tolerance=request.tolerance))
+            used[rows] |= bits
+            result.log_prob[rows] += part.log_prob
+            result.rel_error[rows] += part.rel_error * (1.0 + result.rel_error[rows])
+            result.n[rows] += part.n
+            result.log_bound[rows] += part.log_bound
+            coordinates = np.arange(d) if block.coordinates is None else block.coordinates
+            for name in ("mean", "mean_error", "cov", "cov_error"):
+                array, own = getattr(result, name), getattr(part, name)
+                array[np.ix_(rows, *[coordinates] * (array.ndim - 1))] = own
+    with np.errstate(invalid="ignore"):
+        result.rel_error += _ROUNDING * np.abs(result.log_prob)
+    return result, used
+
+
+def _solve_block(block: Block, request: Request) -> tuple[MomentEstimate, np.ndarray]:
+    """Return moments of problems that do not fall apart, and bits of their methods, (B,)."""
+    problems = block.problems
+    if problems.d == 1:
+        return _solve_intervals(problems), np.full(problems.size, method_bit("closed_form"))
+    result = MomentEstimate.unknown(problems.size, problems.d)
+    used = np.full(problems.size, method_bit("tilting"))
+    excess = np.full(problems.size, np.inf)
+    for name in block.methods():
+        rows = np.flatnonzero(excess > 1.0)
+        if not rows.size:
+            break
+        exact = not METHODS[name].random
+        if exact and name == "quadrature" and problems.d > _PAIRS:
+            rows = rows[~problems.two_sided[rows]]
+        if rows.size:
+            some = problems.take(rows)
+            part = _differentiate(name, some, request) if exact else _sample(some, request)
+            of_part = part.excess(request.tolerance)
+            better = (of_part < excess[rows]) | np.isnan(result.mean[rows, 0])
+            result.replace(rows[better], part, better)
+            excess[rows[better]] = of_part[better]
+            used[rows[better]] = method_bit(name)
+    return result, used
+
+
+def _solve_intervals(problems: Problems) -> MomentEstimate:
+    """Return the moments of one coordinate."""
+    from mvnorth._methods.interval_moments import interval_moments
+
+    estimate = METHODS["closed_form"].solve(problems, Request(Tolerance(0.0, 0.0), most=1))
+    deviation = np.broadcast_to(problems.covariance.deviations()[:, 0], problems.size)
+    limits = (problems.lower[:, 0], problems.upper[:, 0], deviation)
+    mean, variance, mean_error, variance_error = interval_moments(*limits)
+    cov = (a[:, None, None] for a in (variance, variance_error))
+    return MomentEstimate.of(estimate, mean[:, None], mean_error[:, None], *cov)
+
+
+def _differentiate(name: str, problems: Problems, request: Request) -> MomentEstimate:
+    """Return the moments that the derivatives of an exact method give."""
+    from mvnorth._methods import gauss
+    from mvnorth._methods.moment_identities import moments_of_derivatives
+
+    relative, absolute = request.tolerance.relative, request.tolerance.absolute
+    tolerance = Tolerance(_SHARE * (relative or min(absolute, 1.0)), 0.0)
+    asked = replace(request, tolerance=tolerance, wrt=("mean", "cov"))
+    asked = replace(asked, subsolve=subsolver(asked))
+    solve = partial(gauss.solve, complete=False) if name == "gauss" else METHODS[name].solve
+    estimate = solve(problems, asked)
+    assert estimate.derivatives is not None
+    estimate.derivatives.add_relative_error(4.0 * problems.rounding)
+    return moments_of_derivatives(problems, estimate)
+
+
+def _sample(problems: Problems, request: Request) -> MomentEstimate:
+    from mvnorth._methods.weighted_moments import integrate
+
+    return integrate(problems, request)
+
+
+def _extend(problems: Problems, limited: np.ndarray, moments: MomentEstimate) -> MomentEstimate:
+    """Return moments of all coordinates from those of the ``limited`` ones.
+
+    With X = A y, of standard normal y, the others given the limited ones are normal with the mean
+    K X_limited, K = A A_limited^+, and the covariance A (I - A_limited^+ A_limited) A^T.
+    """
+    size, d = problems.lower.shape
+    dense = problems.covariance.dense()
+    A, rest = dense.factor, np.setdiff1d(np.arange(d), limited)
+    A_rest, A_limited = A[:, rest], A[:, limited]
+    cut = max(dense.singular, limited.size * _EPS)
+    inverse = np.linalg.pinv(A_limited, rcond=cut)
+    K = A_rest @ inverse
+    left = A_rest - K @ A_limited
+    size_of = np.abs(K)
+    # K is known to about the rounding of the covariance times the condition of the limited part.
+    values = np.linalg.svd(A_limited, compute_uv=False)
+    smallest = np.min(
+        np.where(values > cut * values[:, :1], values, np.inf), axis=1, initial=np.inf
+    )
+    lost = _EPS * d * (values[:, :1].max(axis=1, initial=1.0) / np.minimum(smallest, 1e300)) ** 2
+    norm = np.sqrt(np.sum(A_rest**2, axis=2)) * (lost / np.minimum(smallest, 1e300))[:, None]
+    K_error = norm[:, :, None] * np.ones(limited.size)
+
+    whole = MomentEstimate.of(
+        _probability(moments), *np.zeros((2, size, d)), *np.zeros((2, size, d, d))
+    )
+    with np.errstate(invalid="ignore"):
+        of_mean = K_error @ np.abs(moments.mean)[:, :, None]
+        whole.mean[:, limited], whole.mean_error[:, limited] = moments.mean, moments.mean_error
+        whole.mean[:, rest] = (K @ moments.mean[:, :, None])[:, :, 0]
+        whole.mean_error[:, rest] = (
+            size_of @ moments.mean_error[:, :, None] + of_mean
+        )[:, :, 0]  # fmt: skip
+        cross, cross_error = K @ moments.cov, size_of @ moments.cov_error
+        cross_error += K_error @ np.abs(moments.cov)
+        own = left @ np.swapaxes(left, 1, 2) + cross @ np.swapaxes(K, 1, 2)
+        own_error = cross_error @ np.swapaxes(size_of, 1, 2)
+        own_error += np.abs(cross) @ np.swapaxes(K_error, 1, 2)
+        own_error += (
+            8.0 * _EPS * d * np.sqrt(np.einsum("bij,bij->bi", A_rest, A_rest))[:, :, None] ** 2
+        )
+    for array, inside, between, outside in (
+        (whole.cov, moments.cov, cross, own),
+        (whole.cov_error, moments.cov_error, cross_error, own_error),
+    ):
+        array[:, limited[:, None], limited] = inside
+        array[:, rest[:, None], limited] = between
+        array[:, limited[:, None], rest] = np.swapaxes(between, 1, 2)
+        array[:, rest[:, None], rest] = outside
+    return whole
