@@ -11,14 +11,16 @@ from functools import partial
 import numpy as np
 
 from mvnorth._estimate import Estimate
-from mvnorth._methods import METHODS, in_order
+from mvnorth._methods import METHODS
 from mvnorth._moment_estimate import MomentEstimate
 from mvnorth._plan import Block, find_impossible, group_rows, make_plan
 from mvnorth._problem import Problems, Request, Tolerance
 from mvnorth._solve import contradicts, label_methods, method_bit, subsolver
 
-_SHARE = 0.01  # of the tolerance of moments: that of the probabilities and derivatives behind them
-_PAIRS = 40  # coordinates up to which boxes with a common factor are differentiated pair by pair
+_SHARE = 1e-6  # of the tolerance of moments: that of the probabilities and derivatives behind them
+# Coordinates up to which boxes with a common factor are differentiated pair by pair, and up to
+# which Gauss rules are faster than sampling.
+_PAIRS, _FEW = 40, 5
 _ROUNDING = 1e-15
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -100,12 +102,12 @@ def _solve_block(block: Block, request: Request) -> tuple[MomentEstimate, np.nda
         rows = np.flatnonzero(excess > 1.0)
         if not rows.size:
             break
-        exact = not METHODS[name].random
-        if exact and name == "quadrature" and problems.d > _PAIRS:
+        if name == "gauss" and problems.d > _FEW:
+            continue
+        if name == "quadrature" and problems.d > _PAIRS:
             rows = rows[~problems.two_sided[rows]]
         if rows.size:
-            some = problems.take(rows)
-            part = _differentiate(name, some, request) if exact else _sample(some, request)
+            part = _moments_by(name, problems.take(rows), request)
             of_part = part.excess(request.tolerance)
             better = (of_part < excess[rows]) | np.isnan(result.mean[rows, 0])
             result.replace(rows[better], part, better)
@@ -126,8 +128,12 @@ def _solve_intervals(problems: Problems) -> MomentEstimate:
     return MomentEstimate.of(estimate, mean[:, None], mean_error[:, None], *cov)
 
 
-def _differentiate(name: str, problems: Problems, request: Request) -> MomentEstimate:
-    """Return the moments that the derivatives of an exact method give."""
+def _moments_by(name: str, problems: Problems, request: Request) -> MomentEstimate:
+    """Return the moments of weighted points, or those that derivatives of an exact method give."""
+    if METHODS[name].random:
+        from mvnorth._methods.weighted_moments import integrate
+
+        return integrate(problems, request)
     from mvnorth._methods import gauss
     from mvnorth._methods.moment_identities import moments_of_derivatives
 
@@ -140,12 +146,6 @@ def _differentiate(name: str, problems: Problems, request: Request) -> MomentEst
     assert estimate.derivatives is not None
     estimate.derivatives.add_relative_error(4.0 * problems.rounding)
     return moments_of_derivatives(problems, estimate)
-
-
-def _sample(problems: Problems, request: Request) -> MomentEstimate:
-    from mvnorth._methods.weighted_moments import integrate
-
-    return integrate(problems, request)
 
 
 def _extend(problems: Problems, limited: np.ndarray, moments: MomentEstimate) -> MomentEstimate:

@@ -63,7 +63,7 @@ def median_path(T, lower, upper, rank, attached, slope, curve, centre, variables
             fill(work[2], 0.5)
             tied = draw_variable(
                 T[b], row_or_none(lower, b), upper[b], rank[b], attached[b], slope[b], curve[b], i,
-                tied, work, sums, y,
+                tied, work, sums, y, True,
             )  # fmt: skip
             x[i, 0] = y[i, 0] - sums[i % PANEL, 0]
         _tied_coordinates(T[b], attached[b], rank[b], upper.shape[1], y, x)
@@ -77,7 +77,11 @@ def moment_sums(
     T, lower, upper, rank, attached, slope, curve, centre, stats, products, rows, z, shifts, start,
     stride, points, out, begin, end,
 ):  # fmt: skip
-    """Sums of weights, as in ``genz_sums`` and equal to its, and of coordinates less ``centre``.
+    """Sums of weights, as in ``genz_sums``, and of coordinates less ``centre``.
+
+    Variables increase with u.  If they were drawn from the side of the smaller tail as
+    there, coordinates would jump with the variables before them, and a lattice sum of coordinates
+    would converge no faster than one of random points.
 
     Parameters
     ----------
@@ -112,7 +116,7 @@ def moment_sums(
                 lattice(work[2], z[i], shift[i], first, stride)
                 tied = draw_variable(
                     T[b], low, upper[b], rank[b], attached[b], slope[b], curve[b], i, tied, work,
-                    sums, y,
+                    sums, y, True,
                 )  # fmt: skip
                 acc = sums[i % PANEL]
                 for k in range(BLOCK):
