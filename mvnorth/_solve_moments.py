@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from mvnorth._estimate import Estimate
+from mvnorth._linalg.regression import regress
 from mvnorth._methods import METHODS
 from mvnorth._moment_estimate import MomentEstimate
 from mvnorth._plan import Block, find_impossible, group_rows, make_plan
@@ -151,45 +152,29 @@ def _moments_by(name: str, problems: Problems, request: Request) -> MomentEstima
 def _extend(problems: Problems, limited: np.ndarray, moments: MomentEstimate) -> MomentEstimate:
     """Return moments of all coordinates from those of the ``limited`` ones.
 
-    With X = A y, of standard normal y, the others given the limited ones are normal with the mean
-    K X_limited, K = A A_limited^+, and the covariance A (I - A_limited^+ A_limited) A^T.
+    Given the limited ones, the others are normal: K X_limited plus an independent part.
     """
     size, d = problems.lower.shape
     dense = problems.covariance.dense()
-    A, rest = dense.factor, np.setdiff1d(np.arange(d), limited)
-    A_rest, A_limited = A[:, rest], A[:, limited]
-    cut = max(dense.singular, limited.size * _EPS)
-    inverse = np.linalg.pinv(A_limited, rcond=cut)
-    K = A_rest @ inverse
-    left = A_rest - K @ A_limited
-    size_of = np.abs(K)
-    # K is known to about the rounding of the covariance times the condition of the limited part.
-    values = np.linalg.svd(A_limited, compute_uv=False)
-    smallest = np.min(
-        np.where(values > cut * values[:, :1], values, np.inf), axis=1, initial=np.inf
-    )
-    lost = _EPS * d * (values[:, :1].max(axis=1, initial=1.0) / np.minimum(smallest, 1e300)) ** 2
-    norm = np.sqrt(np.sum(A_rest**2, axis=2)) * (lost / np.minimum(smallest, 1e300))[:, None]
-    K_error = norm[:, :, None] * np.ones(limited.size)
-
+    rest = np.setdiff1d(np.arange(d), limited)
+    dependent = dense.factor[:, rest]
+    K, K_error, left = regress(dependent, dense.factor[:, limited], dense.singular)
+    across, across_error, width = np.swapaxes(K, 1, 2), np.swapaxes(K_error, 1, 2), np.abs(K)
+    with np.errstate(invalid="ignore"):
+        first = K @ moments.mean[:, :, None]
+        first_error = width @ moments.mean_error[:, :, None]
+        first_error += K_error @ np.abs(moments.mean)[:, :, None]
+        cross = K @ moments.cov
+        cross_error = width @ moments.cov_error + K_error @ np.abs(moments.cov)
+        own = left @ np.swapaxes(left, 1, 2) + cross @ across
+        own_error = cross_error @ np.abs(across) + np.abs(cross) @ across_error
+        variance = np.sum(dependent**2, axis=2)
+        own_error += 8.0 * _EPS * d * np.sqrt(variance[:, :, None] * variance[:, None])
     whole = MomentEstimate.of(
         _probability(moments), *np.zeros((2, size, d)), *np.zeros((2, size, d, d))
     )
-    with np.errstate(invalid="ignore"):
-        of_mean = K_error @ np.abs(moments.mean)[:, :, None]
-        whole.mean[:, limited], whole.mean_error[:, limited] = moments.mean, moments.mean_error
-        whole.mean[:, rest] = (K @ moments.mean[:, :, None])[:, :, 0]
-        whole.mean_error[:, rest] = (
-            size_of @ moments.mean_error[:, :, None] + of_mean
-        )[:, :, 0]  # fmt: skip
-        cross, cross_error = K @ moments.cov, size_of @ moments.cov_error
-        cross_error += K_error @ np.abs(moments.cov)
-        own = left @ np.swapaxes(left, 1, 2) + cross @ np.swapaxes(K, 1, 2)
-        own_error = cross_error @ np.swapaxes(size_of, 1, 2)
-        own_error += np.abs(cross) @ np.swapaxes(K_error, 1, 2)
-        own_error += (
-            8.0 * _EPS * d * np.sqrt(np.einsum("bij,bij->bi", A_rest, A_rest))[:, :, None] ** 2
-        )
+    whole.mean[:, limited], whole.mean_error[:, limited] = moments.mean, moments.mean_error
+    whole.mean[:, rest], whole.mean_error[:, rest] = first[:, :, 0], first_error[:, :, 0]
     for array, inside, between, outside in (
         (whole.cov, moments.cov, cross, own),
         (whole.cov_error, moments.cov_error, cross_error, own_error),
@@ -197,5 +182,5 @@ def _extend(problems: Problems, limited: np.ndarray, moments: MomentEstimate) ->
         array[:, limited[:, None], limited] = inside
         array[:, rest[:, None], limited] = between
         array[:, limited[:, None], rest] = np.swapaxes(between, 1, 2)
-        array[:, rest[:, None], rest] = outside
+        array[:, rest[:, None], rest] = 0.5 * (outside + np.swapaxes(outside, 1, 2))
     return whole
