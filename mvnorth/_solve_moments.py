@@ -19,9 +19,7 @@ from mvnorth._problem import Problems, Request, Tolerance
 from mvnorth._solve import contradicts, label_methods, method_bit, subsolver
 
 _SHARE = 1e-6  # of the tolerance of moments: that of the probabilities and derivatives behind them
-# Coordinates up to which boxes with a common factor are differentiated pair by pair, and up to
-# which Gauss rules are faster than sampling.
-_PAIRS, _FEW = 40, 5
+_FEW = 5  # coordinates up to which Gauss rules are faster than sampling
 _ROUNDING = 1e-15
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -105,28 +103,26 @@ def _solve_block(block: Block, request: Request) -> tuple[MomentEstimate, np.nda
             break
         if name == "gauss" and problems.d > _FEW:
             continue
-        if name == "quadrature" and problems.d > _PAIRS:
-            rows = rows[~problems.two_sided[rows]]
-        if rows.size:
-            part = _moments_by(name, problems.take(rows), request)
-            of_part = part.excess(request.tolerance)
-            better = (of_part < excess[rows]) | np.isnan(result.mean[rows, 0])
-            result.replace(rows[better], part, better)
-            excess[rows[better]] = of_part[better]
-            used[rows[better]] = method_bit(name)
+        part = _moments_by(name, problems.take(rows), request)
+        of_part = part.excess(request.tolerance)
+        better = (of_part < excess[rows]) | np.isnan(result.mean[rows, 0])
+        result.replace(rows[better], part, better)
+        excess[rows[better]] = of_part[better]
+        used[rows[better]] = method_bit(name)
     return result, used
 
 
 def _solve_intervals(problems: Problems) -> MomentEstimate:
     """Return the moments of one coordinate."""
-    from mvnorth._methods.interval_moments import interval_moments
+    from mvnorth._methods.interval_moments import ROUNDING, interval_moments
 
     estimate = METHODS["closed_form"].solve(problems, Request(Tolerance(0.0, 0.0), most=1))
-    deviation = np.broadcast_to(problems.covariance.deviations()[:, 0], problems.size)
-    limits = (problems.lower[:, 0], problems.upper[:, 0], deviation)
-    mean, variance, mean_error, variance_error = interval_moments(*limits)
-    cov = (a[:, None, None] for a in (variance, variance_error))
-    return MomentEstimate.of(estimate, mean[:, None], mean_error[:, None], *cov)
+    unit = problems.covariance.deviations()
+    width = (problems.upper - problems.lower) / unit
+    standard = interval_moments(problems.lower / unit, problems.upper / unit, width)
+    error = unit * (ROUNDING * np.sqrt(standard.variance) + 2.0 * _EPS * np.abs(standard.mean))
+    cov = (unit**2 * standard.variance)[:, :, None]
+    return MomentEstimate.of(estimate, unit * standard.mean, error, cov, 4.0 * ROUNDING * cov)
 
 
 def _moments_by(name: str, problems: Problems, request: Request) -> MomentEstimate:
@@ -135,6 +131,13 @@ def _moments_by(name: str, problems: Problems, request: Request) -> MomentEstima
         from mvnorth._methods.weighted_moments import integrate
 
         return integrate(problems, request)
+    if name == "quadrature":
+        return _with_one_factor(problems, request)
+    return _differentiate(name, problems, request)
+
+
+def _differentiate(name: str, problems: Problems, request: Request) -> MomentEstimate:
+    """Return the moments that the derivatives of an exact method give."""
     from mvnorth._methods import gauss
     from mvnorth._methods.moment_identities import moments_of_derivatives
 
@@ -147,6 +150,26 @@ def _moments_by(name: str, problems: Problems, request: Request) -> MomentEstima
     assert estimate.derivatives is not None
     estimate.derivatives.add_relative_error(4.0 * problems.rounding)
     return moments_of_derivatives(problems, estimate)
+
+
+def _with_one_factor(problems: Problems, request: Request) -> MomentEstimate:
+    """Return moments of rows with one common factor, by derivatives if that is accurate enough."""
+    from mvnorth._methods import factor_moments
+    from mvnorth._methods.quadrature import one_factor_problems
+
+    result = MomentEstimate.unknown(problems.size, problems.d)
+    one_sided = np.flatnonzero(~problems.two_sided)
+    if one_sided.size:
+        result.replace(one_sided, _differentiate("quadrature", problems.take(one_sided), request))
+    rows, _ = one_factor_problems(problems)
+    rows = np.flatnonzero(rows & (result.excess(request.tolerance) > 1.0))
+    if rows.size:
+        _, factored = one_factor_problems(problems.take(rows))
+        assert factored is not None
+        part = factor_moments.integrate(factored)
+        part.add_relative_error(factored.rounding)
+        result.replace(rows, part)
+    return result
 
 
 def _extend(problems: Problems, limited: np.ndarray, moments: MomentEstimate) -> MomentEstimate:

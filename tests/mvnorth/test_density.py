@@ -18,7 +18,7 @@ def legendre(a, b, nodes=40):
     return 0.5 * (b - a) * x + 0.5 * (a + b), 0.5 * (b - a) * w
 
 
-@pytest.mark.parametrize("a, b", [(0.0, 2.0), (-INF, 0.3), (5.0, INF), (20.0, 21.0)])
+@pytest.mark.parametrize(("a", "b"), [(0.0, 2.0), (-INF, 0.3), (5.0, INF), (20.0, 21.0)])
 def test_one_coordinate_is_scipys(a, b):
     x = np.linspace(max(a, -4.0), min(b, max(a, -4.0) + 3.0), 11)
     found = mvnorth.box_density(x, [a], [b], 0.5, [[2.0]], coordinates=0)

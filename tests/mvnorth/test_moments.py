@@ -50,7 +50,7 @@ def mpmath_interval(a, b):
 
 
 @pytest.mark.parametrize(
-    "a, b",
+    ("a", "b"),
     [
         (-INF, INF), (0.0, INF), (-INF, 0.7), (-3.0, 7.0), (1.0, 2.0), (30.0, INF), (-INF, -300.0),
         (1000.0, 1001.0), (-1e-8, 1e-8), (5.0, 5.0 + 1e-8), (-40.0, -40.0 + 1e-5), (1e5, INF),
@@ -84,7 +84,7 @@ def product_moments(lower, upper, mean, cov, nodes):
 
 
 @pytest.mark.parametrize(
-    "lower, upper",
+    ("lower", "upper"),
     [
         ([-1.0, 0.2], [0.5, 1.7]),
         ([3.0, 2.0], [3.5, 4.0]),
@@ -123,7 +123,7 @@ def test_published_example_of_tmvtnorm():
     np.testing.assert_allclose(found.cov, published, atol=6e-8)
 
 
-@pytest.mark.parametrize("d, shift", [(5, 0.0), (5, -2.0), (20, 0.5), (20, 1.0), (100, 2.0)])
+@pytest.mark.parametrize(("d", "shift"), [(5, 0.0), (5, -2.0), (20, 0.5), (20, 1.0), (100, 2.0)])
 @pytest.mark.parametrize("two_sided", [False, True])
 def test_exact_draws(d, shift, two_sided):
     rng = np.random.default_rng(d)
@@ -142,7 +142,7 @@ def test_exact_draws(d, shift, two_sided):
     assert np.all(np.linalg.eigvalsh(found.cov) > 0.0)
 
 
-@pytest.mark.parametrize("d, far", [(4, 8.0), (10, 6.0), (30, 5.0), (100, 3.0)])
+@pytest.mark.parametrize(("d", "far"), [(4, 8.0), (10, 6.0), (30, 5.0), (100, 3.0)])
 def test_tails_keep_their_relative_accuracy(d, far):
     rng = np.random.default_rng(d)
     c, v = rng.uniform(0.3, 1.0, d), rng.uniform(-0.5, 1.0, d)
@@ -412,11 +412,11 @@ def test_gauss_rules_agree_with_points():
 
 
 @pytest.mark.parametrize(
-    "arguments, message",
+    ("arguments", "message"),
     [
-        (dict(rtol=-1.0), "rtol must be a number >= 0"),
-        (dict(n=0), "n must be at least 1"),
-        (dict(seed=-1), "seed must be at least 0"),
+        ({"rtol": -1.0}, "rtol must be a number >= 0"),
+        ({"n": 0}, "n must be at least 1"),
+        ({"seed": -1}, "seed must be at least 0"),
     ],
 )
 def test_wrong_arguments(arguments, message):
