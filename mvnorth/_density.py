@@ -60,7 +60,7 @@ def box_density(
     >>> round(float(np.trapezoid(result.density, x)), 6)
     1.0
     >>> round(mvnorth.box_density([1.0, 2.0], 0.0, np.inf, 0.0, cov, (0, 1)).density, 6)
-    0.202659
+    0.074614
     """
     problems, shape = _checks.box_problems(lower, upper, mean, cov)
     chosen = _coordinates(coordinates, problems.d)

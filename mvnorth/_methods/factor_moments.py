@@ -121,7 +121,9 @@ class _Posterior:
                 break
             between = 0.5 * (z[1:] + z[:-1])
             more = self._at(between)
-            z, values = _interleave(z, between), tuple(map(_interleave, values, more))
+            z = _interleave(z, between)
+            log, means, variances = map(_interleave, values, more)
+            values = (log, means, variances)
         rounding = 8.0 * _EPS * (np.abs(mean) + np.abs(self._v) * np.max(np.abs(z)))
         lost = ROUNDING * s + rounding
         cross = lost[:, None] * s

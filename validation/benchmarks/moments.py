@@ -11,9 +11,9 @@ to 1 ("box") and 2 to infinity ("tail").
   those of the gradient are carried through Cov = S + S (2 G - g g^T) S entry by entry.
 * "tmvtnorm": ``mtmvnorm`` of the R package with its defaults, for few coordinates, and
   ``box_moments`` with its. The error is the largest difference of a covariance from that of
-  2**20 weighted points with another seed, whatever the number of coordinates. FOLDER has the package's
-  source, of which mtmvnorm and what it calls are read; without it the installed package is taken,
-  and without that the part is left out.
+  2**20 weighted points with another seed, whatever the number of coordinates. FOLDER has the
+  package's source, of which mtmvnorm and what it calls are read; without it the installed package
+  is taken, and without that the part is left out.
 """
 
 from __future__ import annotations
@@ -179,12 +179,12 @@ def main() -> None:
                     f"{1e3 * row['tmvtnorm']:.3g}",
                     f"{row['tmvtnorm_error']:.0e}",
                     f"{row['ratio']:.1f}",
-                ]  # fmt: skip
+                ]
                 for row in peers
             ],
             cite="moments-tmvtnorm",
         )
-    record(options.json, "moments", {"gradient": gradients, "tmvtnorm": peers})
+    record(options.json, "moments", gradients + peers)
 
 
 if __name__ == "__main__":
