@@ -297,6 +297,15 @@ def test_zero_probability_has_no_moments():
     assert np.isnan(batch.mean[1]).all()
 
 
+def test_lattices_converge_in_boxes():
+    """Coordinates between two limits are continuous functions of the points, without jumps."""
+    cov = correlation(np.random.default_rng(6), 12)
+    found = mvnorth.box_moments(-1.0, 1.0, 0.0, cov, 2**14)
+    assert found.method == "tilting"
+    assert found.mean_error.max() < 1e-4
+    assert np.abs(found.mean).max() < 1e-4
+
+
 def test_tolerances_and_points():
     rng = np.random.default_rng(8)
     cov = correlation(rng, 12)
