@@ -124,6 +124,8 @@ class _Posterior:
             z = _interleave(z, between)
             log, means, variances = map(_interleave, values, more)
             values = (log, means, variances)
+        if worst > _ENOUGH:  # walls between nodes: an entry may agree by chance
+            mean_error, cov_error = worst * s, worst * np.outer(s, s)
         rounding = 8.0 * _EPS * (np.abs(mean) + np.abs(self._v) * np.max(np.abs(z)))
         lost = ROUNDING * s + rounding
         cross = lost[:, None] * s

@@ -9,7 +9,7 @@ from support.truncated import interval_moments, one_factor_moments, random_probl
 
 import mvnorth
 from mvnorth import Factors, OneFactor, _checks
-from mvnorth._methods import gauss, weighted_moments
+from mvnorth._methods import factor_moments, gauss, weighted_moments
 from mvnorth._problem import Request, Tolerance
 from mvnorth._status import Status
 
@@ -403,6 +403,27 @@ def test_claimed_errors_of_all_methods_hold():
             entries += bad.size + d
     assert {"closed_form", "quadrature", "factors"} <= methods
     assert misses <= 0.01 * entries
+
+
+def test_steep_factors_agree_with_closed_forms():
+    """Walls: coordinates that nearly equal the common factor, up to its scale."""
+    rng = np.random.default_rng(15)
+    for _ in range(20):
+        c, v = 10.0 ** rng.uniform(-6.0, 0.0, 3), rng.normal(size=3)
+        lower = np.sqrt(c + v * v) * rng.normal(-1.0, 0.5, 3)
+        upper = np.where(rng.random(3) < 0.5, INF, lower + rng.uniform(0.5, 2.0, 3))
+        problems, _ = _checks.box_problems(lower, upper, 0.0, OneFactor(c, v))
+        nodes = factor_moments.integrate(problems)
+        exact = mvnorth.box_moments(lower, upper, 0.0, np.diag(c) + np.outer(v, v), rtol=1e-4)
+        assert np.all(np.abs(nodes.mean[0] - exact.mean) <= nodes.mean_error[0] + exact.mean_error)
+        assert np.all(np.abs(nodes.cov[0] - exact.cov) <= nodes.cov_error[0] + exact.cov_error)
+
+
+def test_empty_batches():
+    found = mvnorth.box_moments(np.zeros((0, 3)), 1.0, 0.0, np.eye(3))
+    assert found.mean.shape == (0, 3)
+    assert found.cov.shape == (0, 3, 3)
+    assert "0 truncated distributions" in repr(found)
 
 
 def test_gauss_rules_agree_with_points():
