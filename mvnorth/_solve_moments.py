@@ -19,6 +19,7 @@ from mvnorth._problem import Problems, Request, Tolerance
 from mvnorth._solve import contradicts, label_methods, method_bit, subsolver
 
 _SHARE = 1e-6  # of the tolerance of moments: that of the probabilities and derivatives behind them
+_CLOSE = 1e-3  # of the tolerance: what exact methods are asked for, as long as there is another
 _FEW = 5  # coordinates up to which Gauss rules are faster than sampling
 _ROUNDING = 1e-15
 _EPS = float(np.finfo(np.float64).eps)
@@ -98,17 +99,16 @@ def _solve_block(block: Block, request: Request) -> tuple[MomentEstimate, np.nda
     used = np.full(problems.size, method_bit("tilting"))
     excess = np.full(problems.size, np.inf)
     for name in block.methods():
-        rows = np.flatnonzero(excess > 1.0)
-        if not rows.size:
+        rows = np.flatnonzero(excess > (1.0 if METHODS[name].samples else _CLOSE))
+        if rows.size and not (name == "gauss" and problems.d > _FEW):
+            part = _moments_by(name, problems.take(rows), request)
+            of_part = part.excess(request.tolerance)
+            better = (of_part < excess[rows]) | np.isnan(result.mean[rows, 0])
+            result.replace(rows[better], part, better)
+            excess[rows[better]] = of_part[better]
+            used[rows[better]] = method_bit(name)
+        if not (excess > _CLOSE).any():
             break
-        if name == "gauss" and problems.d > _FEW:
-            continue
-        part = _moments_by(name, problems.take(rows), request)
-        of_part = part.excess(request.tolerance)
-        better = (of_part < excess[rows]) | np.isnan(result.mean[rows, 0])
-        result.replace(rows[better], part, better)
-        excess[rows[better]] = of_part[better]
-        used[rows[better]] = method_bit(name)
     return result, used
 
 
@@ -162,7 +162,7 @@ def _with_one_factor(problems: Problems, request: Request) -> MomentEstimate:
     if one_sided.size:
         result.replace(one_sided, _differentiate("quadrature", problems.take(one_sided), request))
     rows, _ = one_factor_problems(problems)
-    rows = np.flatnonzero(rows & (result.excess(request.tolerance) > 1.0))
+    rows = np.flatnonzero(rows & (result.excess(request.tolerance) > _CLOSE))
     if rows.size:
         _, factored = one_factor_problems(problems.take(rows))
         assert factored is not None

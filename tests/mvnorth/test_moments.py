@@ -164,6 +164,20 @@ def test_tails_keep_their_relative_accuracy(d, far):
     np.testing.assert_array_less(np.abs(points.mean[0] * unit[0] - mean), 0.01 * s)
 
 
+@pytest.mark.parametrize("far", [50.0, 1000.0, 30000.0])
+def test_two_coordinates_far_out(far):
+    """Derivatives give less and less there; the integral over the common factor does not."""
+    c, v = np.array([0.4, 0.5]), np.array([0.6, 0.3])
+    lower = far * np.sqrt(c + v * v)
+    found = mvnorth.box_moments(lower, INF, 0.0, np.diag(c) + np.outer(v, v))
+    # Far out the distances from the limits are exponential with rates precision @ lower.
+    rate = np.linalg.solve(np.diag(c) + np.outer(v, v), lower)
+    s = np.sqrt(np.diag(found.cov))
+    np.testing.assert_allclose(s * rate, 1.0, rtol=5.0 / far**2 + 1e-4)
+    assert np.max(found.cov_error / np.outer(s, s)) < 1e-4
+    assert abs(found.cov[0, 1]) < 2.0 / far**2 * s[0] * s[1] + found.cov_error[0, 1]
+
+
 def test_narrow_boxes():
     """A box of width 1e-8 is nearly uniform: its variance is width**2 / 12."""
     for d in (1, 3, 6):
