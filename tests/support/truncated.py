@@ -69,3 +69,11 @@ def random_problem(rng, d, two_sided):
         wide = rng.choice([0.3, 1.0, 3.0])
         upper = lower + deviation * wide * rng.uniform(0.3, 2.0, d)
     return lower, upper, c, v
+
+
+def correlation(rng, d, own=0.3):
+    """A random correlation matrix without structure."""
+    A = rng.normal(size=(d, d))
+    cov = A @ A.T / d + own * np.eye(d)
+    s = np.sqrt(np.diag(cov))
+    return cov / np.outer(s, s)
