@@ -20,6 +20,7 @@ from mvnorth._api import (
 )
 from mvnorth._argmax import prob_argmax, prob_topk
 from mvnorth._contrasts import Contrasts, group_contrasts, sample_contrasts
+from mvnorth._density import box_density
 from mvnorth._device import DeviceInfo, device_info
 from mvnorth._errors import AcceptanceError
 from mvnorth._expected import expected_improvement, expected_loss, expected_max
@@ -30,6 +31,8 @@ from mvnorth._gradients import box_grad, cdf_grad, orthant_grad
 from mvnorth._hessian import orthant_hessian
 from mvnorth._max_t import max_t
 from mvnorth._max_t_result import MaxTResult
+from mvnorth._moments import box_moments, orthant_moments
+from mvnorth._moments_result import Density, Moments
 from mvnorth._polytope import polytope, polytope_logprob, polytope_prob
 from mvnorth._polytope_gradients import polytope_grad
 from mvnorth._polytope_sampling import sample_polytope
@@ -51,11 +54,13 @@ __version__ = "0.1.0"
 __all__ = [
     "AcceptanceError",
     "Contrasts",
+    "Density",
     "DeviceInfo",
     "ExpectedGradient",
     "Explanation",
     "Factors",
     "MaxTResult",
+    "Moments",
     "OneFactor",
     "OrthantGradient",
     "OrthantResult",
@@ -64,8 +69,10 @@ __all__ = [
     "Status",
     "Step",
     "box",
+    "box_density",
     "box_grad",
     "box_logprob",
+    "box_moments",
     "box_prob",
     "cdf",
     "cdf_grad",
@@ -87,6 +94,7 @@ __all__ = [
     "orthant_grad",
     "orthant_hessian",
     "orthant_logprob",
+    "orthant_moments",
     "orthant_prob",
     "polytope",
     "polytope_grad",

@@ -138,7 +138,7 @@ def _pieces(problems: Problems, rows: np.ndarray | None, method: str) -> Iterato
     if problems.covariance.given_one_factor() is not None:  # these take infinite limits
         yield Piece(rows, (make_block(None, problems, method),))
         return
-    for group in _groups(active, links):
+    for group in group_rows(active, links):
         row = group[0]
         coordinates = np.flatnonzero(active[row])
         if links is None or coordinates.size == 0:
@@ -153,7 +153,7 @@ def _pieces(problems: Problems, rows: np.ndarray | None, method: str) -> Iterato
         yield Piece(group if rows is None else rows[group], tuple(blocks))
 
 
-def _groups(active: np.ndarray, links: np.ndarray | None) -> Iterator[np.ndarray]:
+def group_rows(active: np.ndarray, links: np.ndarray | None = None) -> Iterator[np.ndarray]:
     """Return sets of rows with the same active coordinates and the same zeros of the factor."""
     patterns = active
     if links is not None and len(links) > 1:

@@ -25,7 +25,7 @@ def solve(problems: Problems, request: Request, method: str) -> tuple[Estimate, 
         names = request.wrt
         if request.in_covariance and problems.covariance.links() is not None:
             names = tuple(dict.fromkeys((*names, "mean")))  # blocks need it of each other
-        request = replace(request, wrt=names, subsolve=_subsolver(request))
+        request = replace(request, wrt=names, subsolve=subsolver(request))
     elif problems.one_block and problems.size == 1:
         return _solve_one(make_block(None, problems, method), request)
     plan = make_plan(problems, method)
@@ -39,7 +39,7 @@ def solve(problems: Problems, request: Request, method: str) -> tuple[Estimate, 
         for piece in plan.pieces:
             _solve_piece(piece, problems, request, estimate, used)
         estimate.rel_error[:] += _ROUNDING * np.abs(estimate.log_prob)
-    contradicted = _contradicts(estimate, estimate.log_bound)
+    contradicted = contradicts(estimate, estimate.log_bound)
     estimate.rel_error[contradicted] = np.inf
     if plan.impossible is not None:
         estimate.log_prob[plan.impossible] = -np.inf
@@ -52,7 +52,7 @@ def solve(problems: Problems, request: Request, method: str) -> tuple[Estimate, 
         for error in estimate.derivatives.error.values():
             error[contradicted] = np.inf
         estimate.derivatives.clear_infinite(problems, estimate.log_prob > -np.inf)
-    return estimate, _labels(used)
+    return estimate, label_methods(used)
 
 
 def differentiate(
@@ -71,7 +71,8 @@ def differentiate(
     return estimate, names
 
 
-def _subsolver(request: Request) -> Callable[[Problems, str], Estimate]:
+def subsolver(request: Request) -> Callable[[Problems, str], Estimate]:
+    """Return the ``subsolve`` of a request with derivatives."""
     exactly = Request(Tolerance(0.0, 0.0), most=1)
     plain = replace(request, wrt=(), subsolve=None)
 
@@ -125,8 +126,8 @@ def _solve_one(block: Block, request: Request) -> tuple[Estimate, np.ndarray]:
         others = methods if following is None else itertools.chain((following,), methods)
         estimate, used = _solve_rest(block, request, estimate, name, others)
         _add_rounding(estimate, problems.rounding)
-        estimate.rel_error[_contradicts(estimate, estimate.log_bound)] = np.inf
-        return estimate, _labels(used)
+        estimate.rel_error[contradicts(estimate, estimate.log_bound)] = np.inf
+        return estimate, label_methods(used)
     first = _ROUNDING + problems.rounding.item()
     rel_error = (first + rel_error * (1.0 + first)) + _ROUNDING * abs(log_prob)
     bound = estimate.log_bound.item()
@@ -165,7 +166,7 @@ def _solve_rest(
     forced = block.method != "auto" and _may_lack_structure(first, problems)
     if forced and np.isinf(estimate.rel_error).any():
         raise NotApplicable(first, "or is too close to singular to tell")
-    used = np.full(problems.size, _bit(first))
+    used = np.full(problems.size, method_bit(first))
     while True:
         rows = np.flatnonzero(~_settled(problems, estimate, request.tolerance))
         name = next(methods, None) if rows.size else None
@@ -173,8 +174,8 @@ def _solve_rest(
             return estimate, used
         part = METHODS[name].solve(problems.take(rows), request)
         bound = np.minimum(part.log_bound, estimate.log_bound[rows])
-        estimate.rel_error[rows[_contradicts(estimate.take(rows), bound)]] = np.inf
-        part.rel_error[_contradicts(part, bound)] = np.inf
+        estimate.rel_error[rows[contradicts(estimate.take(rows), bound)]] = np.inf
+        part.rel_error[contradicts(part, bound)] = np.inf
         known = estimate.rel_error[rows]
         better = part.rel_error < known
         # Of two that know nothing the later one guesses better, if it guesses at all.
@@ -182,7 +183,7 @@ def _solve_rest(
         better |= (part.rel_error == known) & guess
         estimate.replace(rows[better], part, better)
         estimate.log_bound[rows] = bound
-        used[rows[better]] = _bit(name)
+        used[rows[better]] = method_bit(name)
 
 
 def _may_lack_structure(method: str, problems: Problems) -> bool:
@@ -212,14 +213,14 @@ def _settled(problems: Problems, estimate: Estimate, tolerance: Tolerance) -> np
     return np.asarray(met | rounded)
 
 
-def _contradicts(estimate: Estimate, log_bound: np.ndarray) -> np.ndarray:
+def contradicts(estimate: Estimate, log_bound: np.ndarray) -> np.ndarray:
     """Return rows whose probability exceeds a certain bound by more than the error they claim."""
     with np.errstate(divide="ignore"):
         least = estimate.log_prob + np.log1p(-np.minimum(estimate.rel_error, 1.0))
     return np.asarray(least > log_bound)
 
 
-def _bit(name: str) -> int:
+def method_bit(name: str) -> int:
     return 1 << list(METHODS).index(name)
 
 
@@ -228,7 +229,7 @@ def _label(bits: int, names: tuple[str, ...]) -> str:
     return "+".join(name for k, name in enumerate(names) if bits >> k & 1) or "closed_form"
 
 
-def _labels(used: np.ndarray) -> np.ndarray:
+def label_methods(used: np.ndarray) -> np.ndarray:
     """Return names joined by "+" for bits (B,) of methods."""
     names = tuple(METHODS)
     if used.size == 1:

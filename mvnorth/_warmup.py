@@ -145,6 +145,17 @@ def _compile_sample() -> None:
     mvnorth.sample_orthant(np.zeros(5), two_factors, 2)
 
 
+def _compile_moments() -> None:
+    for d in (1, 2, 5, 6):
+        cov = _dense(d)
+        for m in _means(d):
+            for lower in (-np.inf, m - 1.0):
+                mvnorth.box_moments(lower, m + 2.0, 0.0, cov, rtol=0.5)
+                mvnorth.box_moments(lower, m + 2.0, 0.0, cov, 64)
+    for m in _means(5):
+        mvnorth.box_moments(m - 1.0, m + 2.0, 0.0, _one_factor(5))
+
+
 def _compile_student() -> None:
     for d in (3, 5):
         for m in _means(d):
@@ -185,6 +196,7 @@ GROUPS: dict[str, tuple[Callable[[], None], str]] = {
         "`prob_argmax`, `prob_topk`, and expected maxima, losses and improvements",
     ),
     "sample": (_compile_sample, "`sample_orthant` and `sample_box`"),
+    "moments": (_compile_moments, "`box_moments` and `orthant_moments`"),
     "student": (_compile_student, "Student t"),
     "polytope": (_compile_polytope, "polytopes, with derivatives and draws"),
     "special": (_compile_special, "the normal distribution in one dimension"),

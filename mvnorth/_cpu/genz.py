@@ -94,8 +94,12 @@ def one_sided(acc, upper, u, weight, power, q, w, y):
 
 
 @inner(FAST)
-def two_sided(low, high, u, weight, power, q, w, y):
-    """Factor Phi(high) - Phi(low) into the weights and draw y between; ``low`` is overwritten."""
+def two_sided(low, high, u, weight, power, q, w, y, increasing=None):
+    """Factor Phi(high) - Phi(low) into the weights and draw y between; ``low`` is overwritten.
+
+    u counts from the side of the smaller tail, unless y is to be ``increasing`` in u for all
+    samples: without jumps where the smaller tail changes.
+    """
     far = 0
     for s in range(BLOCK):
         base, width, k, sign = interval_between(low[s], high[s])
@@ -103,7 +107,11 @@ def two_sided(low, high, u, weight, power, q, w, y):
         m, k_width = width_parts(width)
         weight[s] *= m
         power[s] += k + k_width
-        q[s], w[s] = quantile_w(base + u[s] * width, k)
+        if increasing is None:
+            q[s], w[s] = quantile_w(base + u[s] * width, k)
+        else:
+            below = u[s] if sign > 0.0 else 1.0 - u[s]
+            q[s], w[s] = quantile_w(base + below * width, k)
         far += w[s] > QUANTILE_W_MAX
     _quantiles(q, w, far > 0, y)
     for s in range(BLOCK):
@@ -178,11 +186,13 @@ def start_block(work):
 
 
 @inner(FAST)
-def draw_variable(T, lower, upper, rank, attached, slope, curve, i, tied, work, sums, y):
+def draw_variable(
+    T, lower, upper, rank, attached, slope, curve, i, tied, work, sums, y, increasing=None
+):
     """Draw y[i] of one block of samples from the uniform numbers in work[2].
 
     ``tied`` is the next row without a variable of its own, to start with ``rank``; returns it as
-    the next variable is to be given it.
+    the next variable is to be given it.  ``increasing`` is that of ``two_sided``.
     """
     weight, power, u, q, w = work[0], work[1], work[2], work[3], work[4]
     low, high, extra, exponent = work[5], work[6], work[7], work[8]
@@ -208,7 +218,7 @@ def draw_variable(T, lower, upper, rank, attached, slope, curve, i, tied, work, 
             _subtract_row(extra, T[tied], y, np.int64(0), i)
             _narrow(low, high, extra, lower[tied], upper[tied])
             tied += 1
-        two_sided(low, high, u, weight, power, q, w, y[i])
+        two_sided(low, high, u, weight, power, q, w, y[i], increasing)
     if i % TILE == TILE - 1:
         renormalise(weight, power)
     return tied

@@ -107,7 +107,7 @@ def _sweep_block(
 
 
 @inner(FAST)
-def _add_products(y, rank, weighted, across, products):
+def add_products(y, rank, weighted, across, products):
     """products -= weighted @ y^T below the diagonal; ``across`` (BLOCK, ..) is y turned over."""
     for s in range(BLOCK):
         for j in range(rank):
@@ -181,7 +181,7 @@ def pathwise_sums(
                 shift, first, stride, share, sweep, acc, y, y_bar, stats[item],
             )  # fmt: skip
             if wanted:
-                _add_products(y, rank[b], y_bar, across, products[item])
+                add_products(y, rank[b], y_bar, across, products[item])
         for i in range(d):
             if lower is not None and lower[b, i] != -np.inf:
                 continue

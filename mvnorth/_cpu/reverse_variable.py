@@ -77,7 +77,7 @@ def two_sided(low, high, u, y, y_bar, low_bar, high_bar):
 
 
 @inner(FAST)
-def _row_sum(acc, T_row, y, last):
+def row_sum(acc, T_row, y, last):
     """acc = -T_row[:last] @ y[:last], in the order of ``draw_variable``."""
     fill(acc, 0.0)
     for j in range(last):
@@ -137,12 +137,12 @@ def tied_variable(T, lower, upper, attached, i, tied, share, sweep, acc, y, y_ba
     _narrow(low, high, acc, lower[i], upper[i])
     r = tied
     while r < lower.size and attached[r] == i:
-        _row_sum(extra, T[r], y, i)
+        row_sum(extra, T[r], y, i)
         _narrow(low, high, extra, lower[r], upper[r])
         r += 1
     two_sided(low, high, u, y[i], y_bar[i], low_bar, high_bar)
     for k in range(r - 1, tied - 1, -1):
-        _row_sum(extra, T[k], y, i)
+        row_sum(extra, T[k], y, i)
         _claim_row(
             extra, lower[k], upper[k], low, high, low_bar, high_bar, own, row_low, row_high
         )  # fmt: skip

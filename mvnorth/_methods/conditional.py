@@ -97,15 +97,15 @@ def differentiate(
     for k in range(0, rows.size, chunk):
         row, i, side = (a[k : k + chunk] for a in (rows, coordinates, sides))
         values = limits[row, i, side]
-        log_density = _log_density(values, deviation[row, i])
+        density = log_normal_density(values, deviation[row, i])
         conditional = covariance.given_value(problems, row, i, values)
-        log_prob, error = _probabilities(conditional, solve)
+        log_prob, error = conditional_probabilities(conditional, solve)
         with np.errstate(over="ignore", invalid="ignore"):
-            error += problems.rounding[row] * (1.0 + 2.0 * np.abs(log_density))
-        terms = _over(log_density + log_prob, error + _rounding(log_density), estimate, row)
+            error += problems.rounding[row] * (1.0 + 2.0 * np.abs(density))
+        terms = _over(density + log_prob, error + rounding_of_log(density), estimate, row)
         sign = 2.0 * side - 1.0
         face[row, i, side], face_error[row, i, side] = sign * terms[0], terms[1]
-        for item, j, log, error, other in _pairs(conditional, regular[row], i, log_density, solve):
+        for item, j, log, error, other in _pairs(conditional, regular[row], i, density, solve):
             term, error = _over(log, error, estimate, row[item])
             np.add.at(G, (row[item], i[item], j), 0.5 * sign[item] * other * term)
             np.add.at(G_error, (row[item], i[item], j), 0.5 * error)
@@ -129,18 +129,19 @@ def differentiate(
     return derivatives.only(wrt)
 
 
-def _log_density(values: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+def log_normal_density(values: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    """Return the logarithm of the density of a normal variable with mean 0."""
     with np.errstate(over="ignore"):
         return -0.5 * ((values / deviation) ** 2 + _LOG_2_PI) - np.log(deviation)
 
 
-def _rounding(log: np.ndarray) -> np.ndarray:
+def rounding_of_log(log: np.ndarray) -> np.ndarray:
     """Return the relative error of a number whose logarithm is rounded."""
     with np.errstate(over="ignore"):
         return 8.0 * _EPS * (1.0 + np.abs(log))
 
 
-def _probabilities(problems: Problems, solve: Solve) -> tuple[np.ndarray, np.ndarray]:
+def conditional_probabilities(problems: Problems, solve: Solve) -> tuple[np.ndarray, np.ndarray]:
     """Return logarithms and relative errors of conditional probabilities, (K,) both."""
     if problems.size == 0 or problems.d == 0:
         return np.zeros(problems.size), np.zeros(problems.size)
@@ -191,12 +192,14 @@ def _pairs(
     for k in range(0, items.size, chunk):
         item, column, side = (a[k : k + chunk] for a in (items, columns, sides))
         values = limits[item, column, side]
-        own = _log_density(values, deviation[item, column])
+        own = log_normal_density(values, deviation[item, column])
         corner = conditional.covariance.given_value(conditional, item, column, values)
-        log_prob, error = _probabilities(corner, solve)
+        log_prob, error = conditional_probabilities(corner, solve)
         density = log_density[item] + own
         with np.errstate(over="ignore", invalid="ignore"):
-            error += conditional.rounding[item] * (1.0 + 2.0 * np.abs(own)) + _rounding(density)
+            error += conditional.rounding[item] * (1.0 + 2.0 * np.abs(own)) + rounding_of_log(
+                density
+            )
         yield item, column + 1, density + log_prob, error, 2.0 * side - 1.0
 
 

@@ -37,24 +37,30 @@ def preference(problems: Problems) -> float | None:
     return 5.0 if suited else np.inf
 
 
-def solve(problems: Problems, request: Request) -> Estimate:
-    """Return estimates; rel_error is infinite where the covariance is singular or nearly so."""
+def solve(problems: Problems, request: Request, complete: bool = True) -> Estimate:
+    """Return estimates; rel_error is infinite where the covariance is singular or nearly so.
+
+    Derivatives that the nodes do not give accurately come from other methods if ``complete``.
+    """
+    solve_some = partial(_solve, request, complete)
     if problems.d > _SMALL and problems.two_sided.any():
         # Sparse grids are for one limit a variable; a row must not depend on others.
         rows = np.flatnonzero(~problems.two_sided)
         estimate = Estimate.unknown(problems, request.wrt)
-        estimate.replace(rows, in_chunks(problems.take(rows), _CHUNK, partial(_solve, request)))
+        estimate.replace(rows, in_chunks(problems.take(rows), _CHUNK, solve_some))
         return estimate
-    return in_chunks(problems, _CHUNK, partial(_solve, request))
+    return in_chunks(problems, _CHUNK, solve_some)
 
 
-def _solve(request: Request, problems: Problems) -> Estimate:
+def _solve(request: Request, complete: bool, problems: Problems) -> Estimate:
     dense = problems.dense()
     if not request.wrt or request.device is not None:
         estimate, known = _integrate(dense, request), None
     else:
         estimate, known = _integrate_moments(problems, dense, request)
-    if request.wrt:
+    if known is not None and not complete:
+        estimate.derivatives = known
+    elif request.wrt:
         estimate.derivatives = _complete(known, problems, estimate, request)
     return estimate
 

@@ -172,12 +172,13 @@ def estimate(
     weigh: Callable[[np.ndarray, Points], np.ndarray],
     request: Request,
     tilted: Tilt | None,
+    settled: Callable[[np.ndarray, Estimate], np.ndarray] | None = None,
 ) -> Estimate:
     """Return probabilities of ``problems`` from ``weigh``, see ``lattice_rule.mean_weights``."""
     d = problems.d
     level = max(7, (2 * d - 1).bit_length())  # fewer than 2d points would repeat coordinates
     log_scale = None if tilted is None else tilted.log_scale
-    result = mean_weights(weigh, corner(system), d, level, request, log_scale)
+    result = mean_weights(weigh, corner(system), d, level, request, log_scale, settled)
     singular = problems.covariance.singular
     if tilted is not None:
         result.log_bound = tilted.log_bound

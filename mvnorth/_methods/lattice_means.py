@@ -138,6 +138,12 @@ class LatticeMeans:
         even.put(rows, even.take(rows).join(odd.take(rows)))
         odd.put(rows, sums)
 
+    def take(self, rows: np.ndarray) -> "LatticeMeans":
+        """Return what has been collected so far for some rows."""
+        some = LatticeMeans()
+        some._halves = [half.take(rows) for half in self._halves]
+        return some
+
     @cached_property
     def log_weight(self) -> np.ndarray:
         """Logs of the sums of all weights, (rows,); like what follows, when all is collected."""

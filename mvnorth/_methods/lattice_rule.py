@@ -68,6 +68,7 @@ def mean_weights(
     first_level: int,
     request: Request,
     log_scale: np.ndarray | None = None,
+    settled: Callable[[np.ndarray, Estimate], np.ndarray] | None = None,
 ) -> Estimate:
     """Return estimates of mean weights, times ``exp(log_scale)``.
 
@@ -78,6 +79,8 @@ def mean_weights(
     d : coordinates of a point
     first_level : log2 of the points a shift to start with, if the tolerance decides
     log_scale : (B,) what makes probabilities of mean weights; 0 if None
+    settled : ``settled(rows, estimate)`` says which of the rows need no more points, in place of
+        the tolerance of the probability
     """
     if request.n is None:
         replicates, last = _split_points(request.most)
@@ -118,7 +121,10 @@ def mean_weights(
         summarise(even, odd, 2**level, rows, scale, *errors, joined, *results)
         if level == last:
             break
-        short = ~request.tolerance.met(estimate.log_prob[rows], estimate.rel_error[rows])
+        if settled is None:
+            short = ~request.tolerance.met(estimate.log_prob[rows], estimate.rel_error[rows])
+        else:
+            short = ~settled(rows, estimate)
         if not short.any():
             break
         rows, even = rows[short], joined[short]

@@ -13,6 +13,7 @@
     python -m validation.benchmarks.student      Student t, with scipy
     python -m validation.benchmarks.quantiles    critical values and p-values, with R and scipy
     python -m validation.benchmarks.expected_max expected losses and improvements, with BoTorch
+    python -m validation.benchmarks.moments      truncated moments, with the gradient and R
     python -m validation.benchmarks.exact        the loss of EXACT: time and memory
     python -m validation.benchmarks.training     its share of a training step, network by network
     python -m validation.benchmarks.gpu          on a CUDA device, beside the CPU and torch
