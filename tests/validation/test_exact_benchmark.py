@@ -22,7 +22,8 @@ def test_whole_program(tmp_path, capsys):
     results = json.loads(file.read_text())["results"]
     assert sum("scores" in line for line in results) == 2 * 6 * sizes
     assert sum("tensors" in line for line in results) == 7 * sizes
-    assert printed.count("published, N=16") == 2 * sizes + 2
+    assert sum("ratios" in line for line in results) == len(exact.SMALL.compared)
+    assert printed.count("published, N=16") == 2 * sizes + 4
     assert "nan" not in printed
     assert "inf" not in printed
 

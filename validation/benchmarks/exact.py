@@ -12,6 +12,9 @@ About a minute, or five with ``--full``. Everything computes a loss of a batch,
   back is not in its time, nor are its points. Of large batches some rows are timed and scaled up.
 * torch's cross-entropy.
 
+Last, the time of ``exact_loss`` over that of cross-entropy from few classes to 21,841 and from a
+small to a large sigma, with scores N(0, 2^2) and random labels.
+
 Scores are N(0, 1) with the label's raised by 2, as in the middle of training, or N(0, 2^2) with
 random labels, where probabilities are small.
 
@@ -61,10 +64,12 @@ class Settings:
     sizes: Sequence[tuple[int, int]] = ((128, 10), (128, 100), (128, 1000))  # rows, classes
     rounds: int = 7
     published: float = 6.4e7  # most rows * classes**2 * samples, the rest is scaled
+    compared: Sequence[tuple[int, int]] = ((32, 10), (128, 100), (128, 1000), (32, 21841))
 
 
 FULL = Settings(rounds=15, published=2.6e8)
-SMALL = Settings(((4, 3), (6, 5)), 1, 500)
+SMALL = Settings(((4, 3), (6, 5)), 1, 500, ((4, 3),))
+SIGMAS = (0.1, 1.0, 3.0)
 
 
 class Batch:
@@ -168,6 +173,20 @@ def print_losses(lines: list[Line]) -> None:
     )
 
 
+def print_summary(lines: list[Line]) -> None:
+    """Print milliseconds by program and number of classes, with trained scores."""
+    seconds = {(line.program, line.classes): line.seconds for line in lines}
+    programs, classes = (list(dict.fromkeys(names)) for names in zip(*seconds, strict=True))
+    rows = [[name, *(f"{1e3 * seconds[name, c]:.3g}" for c in classes)] for name in programs]
+    for title, above, below in (
+        (f"{PUBLISHED} / {OWN}", PUBLISHED, OWN),
+        (f"{OWN} / {CROSS_ENTROPY}", OWN, CROSS_ENTROPY),
+    ):
+        rows.append([title, *(f"{seconds[above, c] / seconds[below, c]:.3g}" for c in classes)])
+    print(f"milliseconds for {lines[0].rows} examples, trained scores, loss and gradient")
+    print_table(["", *(f"C = {c}" for c in classes)], rows, cite="exact-time")
+
+
 @dataclass(frozen=True)
 class Memory:
     """Most bytes beyond the inputs: of torch's tensors, and of numpy and compiled kernels."""
@@ -240,6 +259,44 @@ def print_memory(lines: list[Memory]) -> None:
     print_table(
         ["", *(f"{rows} x {classes}" for rows, classes in sizes)],
         [[name, *(found[name, *size] for size in sizes)] for name in names],
+        cite="exact-memory",
+    )
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Milliseconds of cross-entropy, and those of ``exact_loss`` over it for each of SIGMAS."""
+
+    rows: int
+    classes: int
+    cross_entropy: float
+    ratios: Sequence[float]
+
+
+def compare(rows: int, classes: int, rounds: int) -> Ratio:
+    batch = Batch(rows, classes, trained=False)
+    run = partial(gradients, batch.scores, batch.labels)
+    calls = [partial(run, cross_entropy)]
+    calls += [partial(run, partial(exact_loss, sigma=sigma)) for sigma in SIGMAS]
+    for call in calls:
+        call()
+    first, *others = fastest(calls, rounds)
+    return Ratio(rows, classes, 1e3 * first, [seconds / first for seconds in others])
+
+
+def print_ratios(lines: list[Ratio]) -> None:
+    print(f"time of {OWN} over cross-entropy, loss and gradient, random scores")
+    print_table(
+        ["rows, classes", "cross-entropy, ms", *(f"sigma = {sigma:g}" for sigma in SIGMAS)],
+        [
+            [
+                f"{line.rows} x {line.classes}",
+                f"{line.cross_entropy:.3g}",
+                *(f"{ratio:.3g}" for ratio in line.ratios),
+            ]
+            for line in lines
+        ],
+        cite="exact-ratios",
     )
 
 
@@ -252,25 +309,26 @@ def main(given: Sequence[str] | None = None) -> None:
     torch.manual_seed(0)
     where = machine()
     print(where, end="\n\n")
-    results: list[Line | Memory] = []
-    summary: list[str] = []
+    results: list[Line] = []
     for rows, classes in settings.sizes:
         for trained in (True, False):
             progress(f"{rows} x {classes}, losses ...")
             lines = loss_lines(rows, classes, trained, settings)
             print_losses(lines)
             results += lines
-            if trained:
-                seconds = {line.program: line.seconds for line in lines}
-                summary.append(f"{rows} x {classes}: {seconds[PUBLISHED] / seconds[OWN]:.3g}")
-    ratios = ", ".join(summary)
-    print(f"time of the published algorithm / {OWN}, trained scores: {ratios}", end="\n\n")
+    print_summary([line for line in results if line.scores == "trained"])
     memory: list[Memory] = []
     for rows, classes in settings.sizes:
         progress(f"{rows} x {classes}, memory ...")
         memory += memory_lines(rows, classes)
     print_memory(memory)
-    record(options.json, "exact", [asdict(line) for line in [*results, *memory]], where)
+    compared = []
+    for rows, classes in settings.compared:
+        progress(f"{rows} x {classes}, beside cross-entropy ...")
+        compared.append(compare(rows, classes, settings.rounds))
+    print_ratios(compared)
+    everything: list[Any] = [*results, *memory, *compared]
+    record(options.json, "exact", [asdict(line) for line in everything], where)
 
 
 if __name__ == "__main__":
