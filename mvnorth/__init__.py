@@ -19,6 +19,8 @@ from mvnorth._api import (
     orthant_prob,
 )
 from mvnorth._argmax import prob_argmax, prob_topk
+from mvnorth._censored import censored_logpdf, censored_logpdf_grad
+from mvnorth._censored_result import CensoredGradient
 from mvnorth._contrasts import Contrasts, group_contrasts, sample_contrasts
 from mvnorth._device import DeviceInfo, device_info
 from mvnorth._errors import AcceptanceError
@@ -44,6 +46,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AcceptanceError",
+    "CensoredGradient",
     "Contrasts",
     "DeviceInfo",
     "Explanation",
@@ -62,6 +65,8 @@ __all__ = [
     "box_prob",
     "cdf",
     "cdf_grad",
+    "censored_logpdf",
+    "censored_logpdf_grad",
     "covariance",
     "delta_matrix",
     "device_info",
