@@ -29,6 +29,8 @@ from mvnorth._gradients import box_grad, cdf_grad, orthant_grad
 from mvnorth._hessian import orthant_hessian
 from mvnorth._max_t import max_t
 from mvnorth._max_t_result import MaxTResult
+from mvnorth._probit.multinomial import MultinomialProbit, MultinomialProbitResult
+from mvnorth._probit.multivariate import Probit, ProbitResult
 from mvnorth._quantile import quantile
 from mvnorth._quantile_result import QuantileResult
 from mvnorth._result import (
@@ -52,10 +54,14 @@ __all__ = [
     "Explanation",
     "Factors",
     "MaxTResult",
+    "MultinomialProbit",
+    "MultinomialProbitResult",
     "OneFactor",
     "OrthantGradient",
     "OrthantResult",
     "OrthantSample",
+    "Probit",
+    "ProbitResult",
     "QuantileResult",
     "Status",
     "Step",
