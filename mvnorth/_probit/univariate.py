@@ -67,7 +67,7 @@ def require_overlap(A: np.ndarray, names: Sequence[str], what: str) -> None:
     scale = np.abs(A).max(axis=0)
     A = A / np.where(scale > 0.0, scale, 1.0)
     found = linprog(-A.mean(axis=0), A_ub=-A, b_ub=np.zeros(len(A)), bounds=(-1.0, 1.0))
-    if found.status != 0 or -found.fun <= 1e-9:
+    if found.x is None or float(A.mean(axis=0) @ found.x) <= 1e-9:
         return
     involved = [name for name, b in zip(names, found.x, strict=True) if abs(b) > 1e-6]
     raise ValueError(
