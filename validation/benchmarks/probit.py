@@ -16,8 +16,8 @@ About two minutes, in one thread.
   truth is mvnorth with a relative error of 1e-9. R's time is taken inside R.
 
 Of the choices, those of the first alternative are taken. Up to three outcomes, and choices among
-four alternatives, are exact in mvnorth: mvtnorm is given 2**12 points for them, and its error is in the
-table.
+four alternatives, are exact in mvnorth: mvtnorm is given 2**12 points for them, with the error that
+the table has.
 """
 
 from __future__ import annotations
@@ -152,6 +152,11 @@ def limits(y: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.where(y > 0.5, 0.0, -np.inf), np.where(y > 0.5, np.inf, 0.0)
 
 
+def rate(number: float) -> str:
+    """Two digits."""
+    return f"{float(f'{number:.2g}'):,.0f}"
+
+
 def main() -> None:
     options = arguments(__doc__).parse_args()
     mvnorth.set_num_threads(1)
@@ -185,10 +190,18 @@ def main() -> None:
     print("One pass with derivatives: observations a second, and the error of the log-likelihood.")
     rows = []
     for p in passes:
-        peer = [f"{p['peer']:.2g}", f"{p['peer_error']:.0e}", p["points"],
+        peer = [rate(p["peer"]), f"{p['peer_error']:.0e}", p["points"],
                 f"{p['rate'] / p['peer']:.2g}"] if "peer" in p else ["-"] * 4  # fmt: skip
-        rows.append([p["model"], f"{p['rate']:.2g}", f"{p['error']:.0e}", *peer])
-    header = ["model", "mvnorth/s", "error", "mvtnorm/s", "its error", "its points", "ratio"]
+        rows.append([p["model"], rate(p["rate"]), f"{p['error']:.0e}", *peer])
+    header = [
+        "model",
+        "mvnorth/s",
+        "error",
+        "mvtnorm/s",
+        "its error",
+        "its points",
+        "mvnorth / mvtnorm",
+    ]
     print_table(header, rows, cite="probit-likelihood")
     record(options.json, "probit", [*fits, *passes])
 
