@@ -81,7 +81,7 @@ def simulate(q: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     rng = np.random.default_rng(q)
     X = np.column_stack([np.ones(PEOPLE), rng.normal(size=(PEOPLE, 2))])
     beta = rng.normal(0.0, 0.5, (q, 3))
-    R = np.corrcoef(rng.normal(size=(q, 4 * q)))
+    R = np.asarray(np.corrcoef(rng.normal(size=(q, 4 * q))))
     errors = rng.normal(size=(PEOPLE, q)) @ np.linalg.cholesky(R).T
     truth = np.concatenate([beta.ravel(), R[np.tril_indices(q, -1)]])
     return (X @ beta.T + errors > 0).astype(float), X, truth
@@ -134,7 +134,7 @@ def one_pass(
 
     call()
     value, seconds = best_of(call, 3)
-    line = {"model": name, "rate": len(mean) / seconds, "error": abs(value - truth)}
+    line: dict[str, Any] = {"model": name, "rate": len(mean) / seconds, "error": abs(value - truth)}
     if not r_mvtnorm.available():
         return line
     points = MOST if line["error"] < EXACT else 2**7
