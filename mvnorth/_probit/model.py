@@ -62,12 +62,29 @@ class Fit:
     cov_params : (k, k), NaN where it is not known
     matrix : correlation or covariance matrix of the errors
     maximum : where the search ended
+    cov_type : how ``cov_params`` was computed
     """
 
     params: np.ndarray
     cov_params: np.ndarray
     matrix: np.ndarray
     maximum: Maximum
+    cov_type: str
+
+    def estimates(self, model: "ProbitModel") -> dict[str, Any]:
+        """Return the fields of ``ProbitEstimates``."""
+        return {
+            "model": model,
+            "names": model.names,
+            "params": self.params,
+            "cov_params": self.cov_params,
+            "llf": self.maximum.at.total,
+            "llf_error": float(self.maximum.at.errors.sum()),
+            "nobs": model.nobs,
+            "converged": self.maximum.converged,
+            "evaluations": self.maximum.evaluations,
+            "cov_type": self.cov_type,
+        }
 
 
 class ProbitModel(ABC):
@@ -77,11 +94,13 @@ class ProbitModel(ABC):
     ----------
     names : names of the parameters: coefficients, then entries of the matrix
     d : coordinates of the largest integral
+    nobs : number of observations
     free_matrix : the matrix as a function of free parameters; None if it is fixed
     """
 
     names: tuple[str, ...]
     d: int
+    nobs: int
     free_matrix: MatrixParameters | None
 
     @property
@@ -172,7 +191,7 @@ class ProbitModel(ABC):
         size = free.size
         cov = np.full((size, size), np.nan) if of_free is None else jacobian @ of_free @ jacobian.T
         self._warn(maximum, of_free is None, self._hint(matrix))
-        return Fit(params, cov, matrix, maximum)
+        return Fit(params, cov, matrix, maximum, cov_type)
 
     def _hint(self, matrix: np.ndarray) -> str:
         """Return what the matrix says about the cause of a failure."""

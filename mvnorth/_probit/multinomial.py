@@ -7,7 +7,7 @@ import numpy as np
 
 from mvnorth import _api
 from mvnorth._argmax import prob_argmax
-from mvnorth._arguments import real_array
+from mvnorth._probit.choices import read_alternatives, read_choices
 from mvnorth._probit.maximise import Scores
 from mvnorth._probit.model import Accuracy, ProbitModel
 from mvnorth._probit.parameters import ScaledCovarianceParameters
@@ -91,14 +91,14 @@ class MultinomialProbit(ProbitModel):
             listed = ", ".join(map(repr, COVARIANCES))
             raise ValueError(f"covariance must be one of {listed}, got {covariance!r}")
         self.covariance = covariance
-        labels, index = _read_choices(y)
+        labels, index = read_choices(y)
         self.alternatives: tuple[Any, ...] = tuple(labels.tolist())
         self.n, self.J = index.size, labels.size
         self.base = self._find_base(base)
         self._others = np.delete(np.arange(self.J), self.base)
         self._intercept = bool(intercept)
         self._table = self._read_X(y, X)
-        Z_values, self._Z_names = _read_Z(Z, self.n, self.J)
+        Z_values, self._Z_names = read_alternatives(Z, self.n, self.J)
         of_others = [str(self.alternatives[j]) for j in self._others]
         own = self._table.names if self._table is not None else ()
         coefficients = [f"{other}: {name}" for other in of_others for name in own]
@@ -193,16 +193,7 @@ class MultinomialProbit(ProbitModel):
             of_entries = np.sqrt(np.diag(fit.cov_params))[count:]
             errors = self.free_matrix.full(of_entries, self.d, 0.0)
         return MultinomialProbitResult(
-            model=self,
-            names=self.names,
-            params=fit.params,
-            cov_params=fit.cov_params,
-            llf=fit.maximum.at.total,
-            llf_error=float(fit.maximum.at.errors.sum()),
-            nobs=self.n,
-            converged=fit.maximum.converged,
-            evaluations=fit.maximum.evaluations,
-            cov_type=cov_type,
+            **fit.estimates(self),
             covariance=fit.matrix,
             covariance_se=errors,
         )
@@ -269,7 +260,7 @@ class MultinomialProbit(ProbitModel):
         if given_X:
             assert self._table is not None
             values = read_again("X", X, self._table, intercept=self._intercept)
-        Z_values, names = _read_Z(Z, None if values is None else len(values), self.J)
+        Z_values, names = read_alternatives(Z, None if values is None else len(values), self.J)
         if names != self._Z_names:
             raise ValueError(f"Z must have {self._Z_names}, got {names}")
         size = len(values) if values is not None else len(Z_values)  # type: ignore[arg-type]
@@ -345,50 +336,3 @@ class MultinomialProbitResult(ProbitEstimates):
             for M in model._maps
         ]
         return np.stack(columns, axis=1)
-
-
-def _read_choices(y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the labels in sorted order, and the number of each choice, (n,)."""
-    values = np.asarray(y)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim != 1 or values.size == 0:
-        raise ValueError(f"y must have shape (n,), the label of each choice, got {values.shape}")
-    if values.dtype.kind == "f" and np.isnan(values).any():
-        count = int(np.isnan(values).sum())
-        raise ValueError(f"y must not have NaN (found {count}): leave these rows out")
-    try:
-        labels, index = np.unique(values, return_inverse=True)
-    except TypeError:
-        raise TypeError("y must have labels of one type, all numbers or all strings") from None
-    if labels.size < 2:
-        raise ValueError(f"y must have at least two alternatives, all of it is {labels[0]!r}")
-    if values.dtype.kind == "f" and labels.size > max(20, values.size // 2):
-        raise ValueError(
-            f"y must have the label of each choice, got {labels.size} different numbers"
-        )
-    return labels, index.reshape(-1)
-
-
-def _read_Z(Z: Any, n: int | None, J: int) -> tuple[np.ndarray | None, list[str]]:
-    """Return covariates of alternatives (n, J, k) and their names."""
-    if Z is None:
-        return None, []
-    if isinstance(Z, dict):
-        parts = [real_array(f"Z[{name!r}]", part, infinite=False) for name, part in Z.items()]
-        for name, part in zip(Z, parts, strict=True):
-            if part.ndim != 2 or part.shape[1] != J or part.shape[0] != (n or len(parts[0])):
-                raise ValueError(
-                    f"Z[{name!r}] must have shape ({n or 'n'}, {J}), one column for each "
-                    f"alternative in sorted order, got {part.shape}"
-                )
-        if not parts:
-            return None, []
-        return np.stack(parts, axis=2), [str(name) for name in Z]
-    values = real_array("Z", Z, infinite=False)
-    if values.ndim != 3 or values.shape[1] != J or values.shape[0] != (n or len(values)):
-        raise ValueError(
-            f"Z must have shape ({n or 'n'}, {J}, k): observations, alternatives in sorted order, "
-            f"covariates; got {values.shape}"
-        )
-    return values, [f"z{k + 1}" for k in range(values.shape[2])]

@@ -149,16 +149,7 @@ class Probit(ProbitModel):
         errors = np.sqrt(np.diag(fit.cov_params))[self.coefficient_count :]
         parameters = CorrelationParameters(self.q)
         return ProbitResult(
-            model=self,
-            names=self.names,
-            params=fit.params,
-            cov_params=fit.cov_params,
-            llf=fit.maximum.at.total,
-            llf_error=float(fit.maximum.at.errors.sum()),
-            nobs=self.nobs,
-            converged=fit.maximum.converged,
-            evaluations=fit.maximum.evaluations,
-            cov_type=cov_type,
+            **fit.estimates(self),
             correlation=fit.matrix,
             correlation_se=parameters.full(errors, self.q, 0.0),
             coefficients=tuple(fit.params[place] for place in self._places),
