@@ -19,6 +19,8 @@ from mvnorth._api import (
     orthant_prob,
 )
 from mvnorth._argmax import prob_argmax, prob_topk
+from mvnorth._censored import censored_logpdf, censored_logpdf_grad
+from mvnorth._censored_result import CensoredGradient
 from mvnorth._contrasts import Contrasts, group_contrasts, sample_contrasts
 from mvnorth._density import box_density
 from mvnorth._device import DeviceInfo, device_info
@@ -36,6 +38,8 @@ from mvnorth._moments_result import Density, Moments
 from mvnorth._polytope import polytope, polytope_logprob, polytope_prob
 from mvnorth._polytope_gradients import polytope_grad
 from mvnorth._polytope_sampling import sample_polytope
+from mvnorth._probit.multinomial import MultinomialProbit, MultinomialProbitResult
+from mvnorth._probit.multivariate import Probit, ProbitResult
 from mvnorth._quantile import quantile
 from mvnorth._quantile_result import QuantileResult
 from mvnorth._result import (
@@ -53,6 +57,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AcceptanceError",
+    "CensoredGradient",
     "Contrasts",
     "Density",
     "DeviceInfo",
@@ -61,10 +66,14 @@ __all__ = [
     "Factors",
     "MaxTResult",
     "Moments",
+    "MultinomialProbit",
+    "MultinomialProbitResult",
     "OneFactor",
     "OrthantGradient",
     "OrthantResult",
     "OrthantSample",
+    "Probit",
+    "ProbitResult",
     "QuantileResult",
     "Status",
     "Step",
@@ -76,6 +85,8 @@ __all__ = [
     "box_prob",
     "cdf",
     "cdf_grad",
+    "censored_logpdf",
+    "censored_logpdf_grad",
     "covariance",
     "delta_matrix",
     "device_info",

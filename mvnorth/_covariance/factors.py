@@ -9,6 +9,7 @@ import numpy as np
 
 from mvnorth._covariance.conditional_limits import drop_coordinates, known, move_limits
 from mvnorth._covariance.dense import Dense
+from mvnorth._covariance.given_values import FactorsGiven
 from mvnorth._covariance.rows import CovarianceRows
 from mvnorth._estimate import Derivatives
 from mvnorth._linalg.bounds import times
@@ -130,6 +131,9 @@ class FactorsRows(CovarianceRows):
         V = V - (along * share[:, None])[:, :, None] * V_i[:, None]
         rounding = known(problems.rounding[rows] + cost.sum(axis=1) + 4.0 * _EPS)
         return Problems(lower, upper, FactorsRows(c, V), rounding)
+
+    def given_values(self, observed: np.ndarray) -> FactorsGiven:
+        return FactorsGiven(self.c, self.V, observed, FactorsRows)
 
     def derivative_shape(self, name: str) -> tuple[int, ...]:
         return self.V.shape[1:] if name == "V" else super().derivative_shape(name)

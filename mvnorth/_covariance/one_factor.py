@@ -8,6 +8,7 @@ import numpy as np
 
 from mvnorth._covariance.conditional_limits import drop_coordinates, known, move_limits
 from mvnorth._covariance.dense import Dense
+from mvnorth._covariance.given_values import FactorsGiven
 from mvnorth._covariance.rows import CovarianceRows
 from mvnorth._estimate import Derivatives
 from mvnorth._linalg.bounds import times
@@ -109,6 +110,12 @@ class OneFactorRows(CovarianceRows):
         left = np.sqrt(c_i) / deviation
         rounding = known(problems.rounding[rows] + cost.sum(axis=1) + 4.0 * _EPS)
         return Problems(lower, upper, OneFactorRows(c, v * left[:, None]), rounding)
+
+    def given_values(self, observed: np.ndarray) -> FactorsGiven:
+        def make(c: np.ndarray, V: np.ndarray) -> OneFactorRows:
+            return OneFactorRows(c, V[:, :, 0].copy())
+
+        return FactorsGiven(self.c, self.v[:, :, None], observed, make)
 
     def add_parameters(self, derivatives: Derivatives, names: Sequence[str]) -> None:
         if "c" in names:

@@ -16,6 +16,7 @@ from mvnorth._problem import Problems
 
 if TYPE_CHECKING:
     from mvnorth._covariance.dense import Dense
+    from mvnorth._covariance.given_values import Given
 
 
 class CovarianceRows(ABC):
@@ -111,6 +112,12 @@ class CovarianceRows(ABC):
         """
         dense = problems.dense()
         return dense.covariance.given_value(dense, rows, coordinates, values)
+
+    def given_values(self, observed: np.ndarray) -> "Given":
+        """Return what values of the ``observed`` coordinates, (d,) bool, leave of the others."""
+        from mvnorth._covariance.given_values import DenseGiven
+
+        return DenseGiven(self.dense(), observed)
 
     def derivative_shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of the derivative of that name for one row."""

@@ -22,7 +22,7 @@
     python -m validation.benchmarks.point_sets   the comparison that chose the point set
     python -m validation.benchmarks.kernel       the Genz kernel and its floor
     python -m validation.benchmarks.sampling     acceptance and speed of exact draws
-    python -m validation.benchmarks.probit       maximum likelihood for a multivariate probit
+    python -m validation.benchmarks.probit       fits of probit models, and the likelihood with R
     python -m validation.benchmarks.startup      import, first call, compilation
     python -m validation.benchmarks.calls        one call with everything included, with scipy
 

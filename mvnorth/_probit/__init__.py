@@ -1,0 +1,1 @@
+"""Probit models: several binary outcomes, and the choice among several alternatives."""
