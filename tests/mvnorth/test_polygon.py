@@ -98,6 +98,28 @@ def test_unbounded_polygons(rng):
     assert abs(wedge.prob - angle) < 1e-14
 
 
+@pytest.mark.parametrize("angle", [1e-2, 1e-6, 1e-9])
+def test_edges_that_are_almost_parallel(angle):
+    """The integrand drops within a layer at the end of its range, narrower than any node."""
+    wedge = [[1.0, 0.0], [np.cos(angle), np.sin(angle)]]
+    result = polytope(wedge, 0.0, 0.0, PLANE, method="polygon")
+    assert abs(result.prob - (np.pi - angle) / (2.0 * np.pi)) <= result.error
+    assert result.rel_error < 1e-13
+
+
+@pytest.mark.parametrize("angle", [1.41, 2.15, 2.89])
+def test_a_corner_far_along_an_edge(angle):
+    """Two lines that meet at a distance of 1e6: the corner is rounded, the nearest edge is not."""
+    x, y = np.cos(angle + np.array([0.0, 2e-6])), np.sin(angle + np.array([0.0, 2e-6]))
+    A = np.array([[-x[0], -y[0]], [x[1], y[1]], [y[0], 0.3 - x[0]]])
+    b = np.array([-1.3, 6.4, 1.0])
+    result = polytope(A, b, 0.0, PLANE)
+    square = np.concatenate([np.eye(2), -np.eye(2)])
+    truth = polygon_by_mpmath(np.concatenate([A, square]), np.concatenate([b, np.full(4, 38.0)]))
+    assert abs(np.expm1(result.log_prob - truth)) <= result.rel_error
+    assert result.rel_error < 1e-12
+
+
 def test_thin_polygons_say_how_rounding_limits_them():
     A = [[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [-1.0, 1.1]]
     for width in (1e-6, 1e-9, 1e-12):
