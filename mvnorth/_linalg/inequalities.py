@@ -7,7 +7,8 @@ import numpy as np
 _SAME = 8.0 * float(np.finfo(np.float64).eps)  # relative, for entries of rows that are multiples
 _TOUCHES = 1e-13  # relative: how far a redundant limit may cut into the others
 _CERTAIN = 1e-11  # what is left of a combination of rows that should vanish
-_ROUNDED = 1e-14  # relative error of limits
+_ROUNDED = 1e-14  # relative error of limits, and of rows
+_FAR = 1e-4  # what may be left of rows because they are rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +87,8 @@ def contradict(C: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> bool:
 
     Some combination of the inequalities with weights u >= 0 then says 0 <= -1 (Farkas).  The
     weights are those of a least-squares problem (Lawson and Hanson 1974, chapter 23), and are
-    checked: they prove that all y are farther away than 1e10 deviations.
+    checked: they prove that all y are farther away than 1e10 deviations, or than 1e3 if rounding of
+    C decides between that and no y at all.
 
     Parameters
     ----------
@@ -108,4 +110,6 @@ def contradict(C: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> bool:
     except RuntimeError:  # too many iterations
         return False
     # Limits may be off by rounding, which must not matter.
-    return bool(g @ u + _ROUNDED * np.abs(g) @ u < -0.5 and np.abs(M.T @ u).sum() <= _CERTAIN)
+    contradiction = g @ u + _ROUNDED * np.abs(g) @ u < -0.5
+    rounding = _ROUNDED * (np.abs(M).T @ u).sum()
+    return bool(contradiction and np.abs(M.T @ u).sum() <= max(_CERTAIN, min(rounding, _FAR)))
