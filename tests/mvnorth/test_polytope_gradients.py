@@ -143,6 +143,22 @@ def test_kinks_and_rows_that_do_not_matter():
     assert np.isinf(empty.grad_b_error).all()
 
 
+def test_rows_of_zeros_have_derivatives_unless_they_jump():
+    A = np.zeros((2, 3))
+    found = polytope_grad(A, [[1.0, 2.0], [0.0, 1.0], [-1.0, 1.0]], 0.0, np.eye(3), wrt=ALL)
+    assert found.prob.tolist() == [1.0, 1.0, 0.0]
+    for name in ALL:
+        assert not getattr(found, f"grad_{name}").any()
+        error = getattr(found, f"grad_{name}_error")
+        assert not error[0].any()
+        assert np.isinf(error[2]).all()
+        assert np.isinf(error[1]).any() == (name in ("A", "b"))
+    A[1] = 1.0
+    found = polytope_grad(A, [0.0, 1.0], 0.0, np.eye(3), wrt=("A", "b"))
+    assert np.isinf(found.grad_b_error).tolist() == [True, False]
+    assert np.isinf(found.grad_A_error[0]).all()
+
+
 def test_a_redundant_row_through_an_edge(rng):
     """x + y <= 2 touches an edge of the cube: it has no derivative, and the cube keeps its own."""
     A = np.concatenate([np.eye(3), -np.eye(3), [[1.0, 1.0, 0.0]]])
