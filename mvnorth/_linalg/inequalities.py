@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 _SAME = 8.0 * float(np.finfo(np.float64).eps)  # relative, for entries of rows that are multiples
-_TOUCHES = 1e-13  # relative: how far a redundant limit may cut into the others
+_TOUCHES = 1e-12  # relative: how far a redundant limit may cut into the others
+_REACH = 10.0  # deviations from the mean within which that holds
 _CERTAIN = 1e-11  # what is left of a combination of rows that should vanish
 _ROUNDED = 1e-14  # relative error of limits, and of rows
 _FAR = 1e-4  # what may be left of rows because they are rounded
@@ -55,8 +56,9 @@ def find_parallel(A: np.ndarray, opposite: bool) -> ParallelRows:
 def find_redundant(C: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """Return which of the limits (k, 2) of C y the others imply, by linear programming.
 
-    Limits that are only just implied, or cut off less than 1e-13, count as implied.  Infinite ones
-    do not.
+    Limits that are only just implied, or cut off less than 1e-12, count as implied.  Infinite ones
+    do not.  The multipliers of the program are checked, since its tolerance is 1e-7: they combine
+    other inequalities into one that is at least as tight.
 
     Parameters
     ----------
@@ -75,9 +77,11 @@ def find_redundant(C: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.nd
         # Also limited itself, if farther out, for a maximum that is finite.
         above = np.concatenate([g[kept], [g[i] + 1.0]])
         found = linprog(-M[i], np.concatenate([M[kept], M[[i]]]), above, bounds=(None, None))
-        most = np.inf if found.fun is None else -found.fun
-        implied = found.status == 0 and most <= g[i] + _TOUCHES * (1.0 + abs(g[i]))
-        kept[i] = not implied
+        if found.status == 0:
+            u = np.maximum(-found.ineqlin.marginals[:-1], 0.0)
+            most = u @ g[kept] + _REACH * np.abs(M[i] - u @ M[kept]).sum()
+            implied = most <= g[i] + _TOUCHES * (1.0 + abs(g[i]))
+        kept[i] = found.status != 0 or not implied
     redundant[rows, sides] = ~kept
     return redundant
 

@@ -172,6 +172,16 @@ def test_a_redundant_row_through_an_edge(rng):
     assert (np.abs(found.grad_A[:6] - cube.grad_A) <= bound).all()
 
 
+def test_two_rows_that_are_almost_one_face_share_it():
+    """x <= 1 for y < 0 and x + 1e-9 y <= 1 for y > 0: neither is redundant."""
+    A = np.concatenate([np.eye(3), -np.eye(3), [[1.0, 1e-9, 0.0]]])
+    found = polytope_grad(A, 1.0, 0.0, np.eye(3), wrt=("A", "b"))
+    cube = polytope_grad(A[:6], 1.0, 0.0, np.eye(3))
+    for row in (0, 6):
+        gap = abs(found.grad_b[row] - 0.5 * cube.grad_b[0])
+        assert gap <= found.grad_b_error[row] + 1e-8
+
+
 def test_batches_and_factors(rng):
     A, b = rng.normal(size=(2, 4, 3)), rng.uniform(0.5, 2.0, size=(3, 1, 4))
     cov = Factors(0.7, rng.normal(size=(3, 1)))
