@@ -76,12 +76,12 @@ def find_redundant(C: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.nd
         kept[i] = False
         # Also limited itself, if farther out, for a maximum that is finite.
         above = np.concatenate([g[kept], [g[i] + 1.0]])
-        found = linprog(-M[i], np.concatenate([M[kept], M[[i]]]), above, bounds=(None, None))
-        if found.status == 0:
-            u = np.maximum(-found.ineqlin.marginals[:-1], 0.0)
+        program = linprog(-M[i], np.concatenate([M[kept], M[[i]]]), above, bounds=(None, None))
+        if program.status == 0:
+            u = np.maximum(-program.ineqlin.marginals[:-1], 0.0)
             most = u @ g[kept] + _REACH * np.abs(M[i] - u @ M[kept]).sum()
             implied = most <= g[i] + _TOUCHES * (1.0 + abs(g[i]))
-        kept[i] = found.status != 0 or not implied
+        kept[i] = program.status != 0 or not implied
     redundant[rows, sides] = ~kept
     return redundant
 
