@@ -50,7 +50,7 @@ def polytope(
 
     Rows of A that are multiples of each other are combined, so that a box that is given as a
     polytope is computed as that box. Polytopes that depend on two variables (polygons) are exact.
-    An empty polytope has probability 0; one that is not bounded is as good as any.
+    An empty polytope has probability 0; unbounded polytopes are allowed.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def polytope_logprob(
     complement: bool = False,
     seed: int = 0,
 ) -> Any:
-    """Logarithm of ``polytope_prob``, right where the probability underflows.
+    """Logarithm of ``polytope_prob``, accurate where the probability underflows.
 
     Parameters
     ----------

@@ -88,8 +88,8 @@ def polytope_grad(
     OrthantGradient
         ``grad_A`` (..., r, d), ``grad_b`` (..., r), ``grad_mean`` (..., d) and ``grad_cov``
         (..., d, d), each with an error. Rows that do not bound the polytope have derivatives of
-        zero. Where two rows are the same face, the probability has a kink: their derivatives have
-        infinite errors.
+        zero. Where two rows are the same face, the probability has a kink, and for a row of zeros
+        with b = 0 a jump: their derivatives have infinite errors.
 
     Examples
     --------
@@ -218,6 +218,11 @@ class _Gradient:
         of, bound = estimate.derivatives.value, estimate.derivatives.error
         value, error = self.derivatives.value, self.derivatives.error
         rows, D = piece.rows, piece.D
+        if piece.box:  # all rows of A are zeros: P is 1, or 0, of whose logarithm nothing is known
+            for bounds in error.values():
+                bounds[rows[~(estimate.log_prob > -np.inf)]] = np.inf
+            self._mark_jumps(given, piece)
+            return
         if "b" in value:
             parts = (of["lower"], of["upper"]), (bound["lower"], bound["upper"])
             self._add_rows(given, piece, "b", *parts)
@@ -240,6 +245,13 @@ class _Gradient:
             shift = times(of["upper"][:, :, None], bound["upper"][:, :, None], mean)
             parts = (whole, whole - shift[0]), (at, at + shift[1])
             self._add_rows(given, piece, "A", *parts)
+        self._mark_jumps(given, piece)
+
+    def _mark_jumps(self, given: Polytopes, piece: Piece) -> None:
+        """Set infinite errors for rows of zeros with b = 0: P jumps there."""
+        row, i = np.nonzero((piece.place < 0) & (given.b[given.of_b[piece.rows]] == 0.0))
+        for name in {"A", "b"} & {*self.derivatives.error}:
+            self.derivatives.error[name][piece.rows[row], i] = np.inf
 
     def _add_rows(
         self,

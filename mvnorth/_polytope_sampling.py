@@ -33,8 +33,8 @@ def sample_polytope(
 ) -> OrthantSample:
     """Independent draws of X ~ N(mean, cov) given A X <= b, exact up to rounding.
 
-    Proposals are accepted or rejected such that what is left has that very distribution. A X is
-    at most b up to the rounding error of computing it.
+    Proposals are accepted or rejected such that the accepted ones have that distribution. A X <= b
+    holds up to the rounding error of computing A X.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def sample_polytope(
     Raises
     ------
     AcceptanceError
-        If so few proposals are accepted that ``max_proposals`` would not do.
+        If so few proposals are accepted that ``max_proposals`` would not suffice.
     ValueError
         If the polytope is empty, among other wrong arguments.
 
@@ -80,7 +80,7 @@ def sample_polytope(
     start = _arguments.whole_number("seed", seed, at_least=0)
     pieces = list(as_boxes(given))
     for piece in pieces:
-        _complain_of_empty(piece, given.shape)
+        _refuse_empty(piece, given.shape)
         _checks.within_reach(piece.problems)
     draws = np.empty((given.size, count, given.A.shape[2]))
     acceptance, log_bound = np.ones(given.size), np.zeros(given.size)
@@ -92,7 +92,7 @@ def sample_polytope(
     return wrap_sample(draws, acceptance, proposals, log_bound, given.shape)
 
 
-def _complain_of_empty(piece: Piece, shape: tuple[int, ...]) -> None:
+def _refuse_empty(piece: Piece, shape: tuple[int, ...]) -> None:
     never = find_impossible(piece.problems)
     if never.any():
         row = f" in row {int(piece.rows[np.argmax(never)])} of the batch" if shape else ""

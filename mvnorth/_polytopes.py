@@ -160,10 +160,10 @@ def _box_of_products(
     if rank < k:
         mark_empty(unit, low / norm, high / norm, low, high)
     if L.shape[2] == d and not np.triu(L, 1).any():
-        own = np.abs(np.diagonal(L, axis1=1, axis2=2)) / np.maximum(np.abs(L).sum(axis=2), 1e-300)
-        if own.min() > _CONDITION:
+        share = np.abs(np.diagonal(L, axis1=1, axis2=2)) / np.maximum(np.abs(L).sum(axis=2), 1e-300)
+        if share.min() > _CONDITION:
             singular = 8 * max(k, d) * _EPS
-            rounding += 4.0 * d * _EPS / own.min(axis=1) ** 2
+            rounding += 4.0 * d * _EPS / share.min(axis=1) ** 2
     factor = np.ascontiguousarray(C / scale[:, :, None])
     return Problems(low / scale, high / scale, Dense(factor, singular, scale), rounding)
 

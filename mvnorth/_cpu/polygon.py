@@ -30,6 +30,8 @@ _REACH = 45.0  # how far the logarithm of the integrand may fall below its large
 _FARTHEST = 40.0  # how far s may be from the nearest point of the polygon
 _AGREE = 1e-14  # relative difference between the rule of a panel and those of its halves
 _DEPTH = 60
+_STEEP = 0.1  # change of s along an edge below which the integrand drops within a thin layer
+_LAYER = 40.0  # logarithm, about, of how much it drops in the layer
 _SLACK = 16.0 * _EPS  # by which limits are relaxed before a polygon is called empty
 
 
@@ -61,7 +63,11 @@ def _direction(normal, h, m, ends):
 
 @inner()
 def _corners(normal, h, m, ends, x, y, corners):
-    """Fill the finite s of all corners, sorted; return their number and the range of s."""
+    """Fill the finite s where panels end, sorted; return their number and the range of s.
+
+    These are the corners.  An edge that is almost at right angles to s is a thin layer in s, which
+    no node of a wide panel may meet: the ends of the layer, and its point next to t = 0, are added.
+    """
     count, low, high = 0, np.inf, -np.inf
     for k in range(m):
         if ends[k, 0] == ends[k, 1]:
@@ -74,6 +80,13 @@ def _corners(normal, h, m, ends, x, y, corners):
             if abs(s) < np.inf:
                 corners[count] = s
                 count += 1
+        if PARALLEL < abs(along) < _STEEP:
+            t = min(max(0.0, ends[k, 0]), ends[k, 1])
+            for step in range(-1, 2):
+                place = t + step * _LAYER / (1.0 + abs(t))
+                if ends[k, 0] < place < ends[k, 1]:
+                    corners[count] = at + along * place
+                    count += 1
     corners[:count].sort()
     return count, low, high
 
@@ -216,23 +229,23 @@ def _probability(normal, h, m, ends, corners, stack):
     """Return the logarithm of the probability of a polygon with edges, and its relative error."""
     x, y, distance = _direction(normal, h, m, ends)
     count, low, high = _corners(normal, h, m, ends, x, y, corners)
-    strip = True
-    for k in range(m):
-        strip = strip and abs(normal[k, 1] * x - normal[k, 0] * y) <= PARALLEL
+    strip, least, most = True, -np.inf, np.inf  # of lines at right angles to s
     size = 0.0
     for k in range(m):
-        size = max(size, abs(h[k]) if ends[k, 0] < ends[k, 1] else 0.0)
+        if ends[k, 0] < ends[k, 1]:
+            size = max(size, abs(h[k]))
+        if abs(normal[k, 1] * x - normal[k, 0] * y) > PARALLEL:
+            strip = False
+        elif normal[k, 0] * x + normal[k, 1] * y > 0.0:
+            most = min(most, h[k])
+        else:
+            least = max(least, -h[k])
     if strip:
-        low, high = -np.inf, np.inf
-        for k in range(m):
-            along = normal[k, 0] * x + normal[k, 1] * y
-            if along > 0.0:
-                high = min(high, h[k])
-            else:
-                low = max(low, -h[k])
-        log = log_between(low, high)
-        change = 4.0 * _EPS * size / (high - low) if high - low < np.inf else 0.0
+        log = log_between(least, most)
+        change = 4.0 * _EPS * size / (most - least) if most - least < np.inf else 0.0
         return log, change + 4.0 * _EPS * (1.0 + abs(log))
+    # Corners far along an edge are rounded, these lines are not.
+    low, high = max(low, least), min(high, most)
     # What rounding of the ends of s brings, for polygons that are narrow in s.
     narrow = high - low
     low, high = max(low, distance - _FARTHEST), min(high, distance + _FARTHEST)
@@ -271,7 +284,7 @@ def polygons(lower, upper, factor, log_prob, rel_error, begin, end):
     d = lower.shape[1]
     normal, h, source = np.empty((2 * d, 2)), np.empty(2 * d), np.empty(2 * d, dtype=np.int64)
     ends, neighbours = np.empty((2 * d, 2)), np.empty((2 * d, 2), dtype=np.int64)
-    corners, stack = np.empty(4 * d + 2), np.empty((_DEPTH, 3))
+    corners, stack = np.empty(10 * d), np.empty((_DEPTH, 3))
     for b in range(begin, end):
         A = factor[b if factor.shape[0] > 1 else 0]
         m = half_planes(lower[b], upper[b], A, normal, h, source)

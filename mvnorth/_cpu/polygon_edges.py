@@ -120,14 +120,20 @@ def polygon_derivatives(lower, upper, factor, log_prob, face, face_error, G, G_e
             log_density = -0.5 * h[k] * h[k] - _LOG_SQRT_2_PI - log_prob[b]
             log = log_density + log_between(ends[k, 0], ends[k, 1])
             value = math.exp(min(log, 700.0)) / norm
-            length = ends[k, 1] - ends[k, 0]
+            face[b, i, side] = sign * value
             far = 0.0
             for e in range(2):
-                far = max(far, abs(ends[k, e]) if abs(ends[k, e]) < np.inf else 0.0)
-            moved = 8.0 * _EPS * (1.0 + abs(h[k]) + far)
+                t, j = abs(ends[k, e]), neighbours[k, e]
+                if j >= 0:
+                    far = max(far, t)
+                    # Rounding moves the corner of edges that are almost parallel far along them.
+                    sine = abs(normal[j, 1] * normal[k, 0] - normal[j, 0] * normal[k, 1])
+                    moved = 8.0 * _EPS * (1.0 + abs(h[k]) + abs(h[j]) + t) / sine
+                    near = max(0.0, t - moved)
+                    corner = log_density - 0.5 * near * near - _LOG_SQRT_2_PI
+                    face_error[b, i, side] += math.exp(min(corner, 700.0)) * moved / norm
             relative = 8.0 * _EPS * (1.0 + abs(log) + h[k] * h[k] + far * far)
-            face[b, i, side] = sign * value
-            face_error[b, i, side] += value * (relative + moved * (1.0 + 1.0 / length))
+            face_error[b, i, side] += value * relative
             for e in range(2 if b < len(G) else 0):
                 j = neighbours[k, e]
                 if j < 0:

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 _SAME = 8.0 * float(np.finfo(np.float64).eps)  # relative, for entries of rows that are multiples
-_TOUCHES = 1e-13  # relative: how far a redundant limit may cut into the others
+_TOUCHES = 1e-12  # relative: how far a redundant limit may cut into the others
+_REACH = 10.0  # deviations from the mean within which that holds
 _CERTAIN = 1e-11  # what is left of a combination of rows that should vanish
-_ROUNDED = 1e-14  # relative error of limits
+_ROUNDED = 1e-14  # relative error of limits, and of rows
+_FAR = 1e-4  # what may be left of rows because they are rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +56,9 @@ def find_parallel(A: np.ndarray, opposite: bool) -> ParallelRows:
 def find_redundant(C: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """Return which of the limits (k, 2) of C y the others imply, by linear programming.
 
-    Limits that are only just implied, or cut off less than 1e-13, count as implied.  Infinite ones
-    do not.
+    Limits that are only just implied, or cut off less than 1e-12, count as implied.  Infinite ones
+    do not.  The multipliers of the program are checked, since its tolerance is 1e-7: they combine
+    other inequalities into one that is at least as tight.
 
     Parameters
     ----------
@@ -73,10 +76,12 @@ def find_redundant(C: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.nd
         kept[i] = False
         # Also limited itself, if farther out, for a maximum that is finite.
         above = np.concatenate([g[kept], [g[i] + 1.0]])
-        found = linprog(-M[i], np.concatenate([M[kept], M[[i]]]), above, bounds=(None, None))
-        most = np.inf if found.fun is None else -found.fun
-        implied = found.status == 0 and most <= g[i] + _TOUCHES * (1.0 + abs(g[i]))
-        kept[i] = not implied
+        program = linprog(-M[i], np.concatenate([M[kept], M[[i]]]), above, bounds=(None, None))
+        if program.status == 0:
+            u = np.maximum(-program.ineqlin.marginals[:-1], 0.0)
+            most = u @ g[kept] + _REACH * np.abs(M[i] - u @ M[kept]).sum()
+            implied = most <= g[i] + _TOUCHES * (1.0 + abs(g[i]))
+        kept[i] = program.status != 0 or not implied
     redundant[rows, sides] = ~kept
     return redundant
 
@@ -86,7 +91,8 @@ def contradict(C: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> bool:
 
     Some combination of the inequalities with weights u >= 0 then says 0 <= -1 (Farkas).  The
     weights are those of a least-squares problem (Lawson and Hanson 1974, chapter 23), and are
-    checked: they prove that all y are farther away than 1e10 deviations.
+    checked: they prove that all y are farther away than 1e10 deviations, or than 1e3 if rounding of
+    C decides between that and no y at all.
 
     Parameters
     ----------
@@ -108,4 +114,6 @@ def contradict(C: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> bool:
     except RuntimeError:  # too many iterations
         return False
     # Limits may be off by rounding, which must not matter.
-    return bool(g @ u + _ROUNDED * np.abs(g) @ u < -0.5 and np.abs(M.T @ u).sum() <= _CERTAIN)
+    contradiction = g @ u + _ROUNDED * np.abs(g) @ u < -0.5
+    rounding = _ROUNDED * (np.abs(M).T @ u).sum()
+    return bool(contradiction and np.abs(M.T @ u).sum() <= max(_CERTAIN, min(rounding, _FAR)))

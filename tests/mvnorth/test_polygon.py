@@ -1,5 +1,6 @@
 """Polygons: many coordinates that depend on two variables."""
 
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy.special import owens_t
@@ -98,6 +99,28 @@ def test_unbounded_polygons(rng):
     assert abs(wedge.prob - angle) < 1e-14
 
 
+@pytest.mark.parametrize("angle", [1e-2, 1e-6, 1e-9])
+def test_edges_that_are_almost_parallel(angle):
+    """The integrand drops within a layer at the end of its range, narrower than any node."""
+    wedge = [[1.0, 0.0], [np.cos(angle), np.sin(angle)]]
+    result = polytope(wedge, 0.0, 0.0, PLANE, method="polygon")
+    assert abs(result.prob - (np.pi - angle) / (2.0 * np.pi)) <= result.error
+    assert result.rel_error < 1e-13
+
+
+@pytest.mark.parametrize("angle", [1.41, 2.15, 2.89])
+def test_a_corner_far_along_an_edge(angle):
+    """Two lines that meet at a distance of 1e6: the corner is rounded, the nearest edge is not."""
+    x, y = np.cos(angle + np.array([0.0, 2e-6])), np.sin(angle + np.array([0.0, 2e-6]))
+    A = np.array([[-x[0], -y[0]], [x[1], y[1]], [y[0], 0.3 - x[0]]])
+    b = np.array([-1.3, 6.4, 1.0])
+    result = polytope(A, b, 0.0, PLANE)
+    square = np.concatenate([np.eye(2), -np.eye(2)])
+    truth = polygon_by_mpmath(np.concatenate([A, square]), np.concatenate([b, np.full(4, 38.0)]))
+    assert abs(np.expm1(result.log_prob - truth)) <= result.rel_error
+    assert result.rel_error < 1e-12
+
+
 def test_thin_polygons_say_how_rounding_limits_them():
     A = [[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [-1.0, 1.1]]
     for width in (1e-6, 1e-9, 1e-12):
@@ -119,6 +142,35 @@ def test_a_corner_that_three_edges_share_has_derivatives(rng):
     assert np.abs(whole.grad_cov - box.grad_cov).max() < 1e-13
     assert whole.grad_b[2] < 1e-16
     assert np.abs(whole.grad_A[2]).max() < 1e-14
+
+
+def edges_by_mpmath(C, h):
+    """Return the derivatives of P in h with 40 digits: densities of edges times their lengths."""
+    with mp.workdps(40):
+        rows, limits = [[mp.mpf(float(x)) for x in row] for row in C], [mp.mpf(x) for x in h]
+        out = []
+        for k, (a, c) in enumerate(rows):
+            norm = mp.hypot(a, c)
+            ends = [-mp.inf, mp.inf]
+            for j, (x, y) in enumerate(rows):
+                along, across = (a * y - c * x) / norm, (a * x + c * y) / norm
+                if j != k:
+                    t = (limits[j] - across * limits[k] / norm) / along
+                    ends = [ends[0], min(ends[1], t)] if along > 0 else [max(ends[0], t), ends[1]]
+            inside = mp.ncdf(ends[1]) - mp.ncdf(ends[0]) if ends[0] < ends[1] else 0
+            out.append(float(mp.npdf(limits[k] / norm) / norm * inside))
+        return np.array(out)
+
+
+@pytest.mark.parametrize("angle", [1e-3, 1e-6, 1e-9])
+def test_derivatives_of_edges_that_are_almost_parallel(angle):
+    turns = 0.3 + np.array([0.0, angle, 2.0, 4.0])
+    A, b = np.stack([np.cos(turns), np.sin(turns)], axis=1), np.array([0.7, 0.7, 1.0, 1.0])
+    b[1] += 0.3 * angle
+    found = polytope_grad(A, b, 0.0, PLANE)
+    gap = np.abs(found.grad_b - edges_by_mpmath(A, b.tolist()))
+    assert (gap <= found.grad_b_error).all()
+    assert found.grad_b_error.max() < 1e-14 / angle
 
 
 def test_a_singular_covariance_has_no_derivative_in_itself():

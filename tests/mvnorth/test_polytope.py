@@ -156,6 +156,19 @@ def test_empty_polytopes_are_zero_with_certainty(rng, d):
     assert slab.error == 0.0
 
 
+@pytest.mark.parametrize("gap", [1e-2, 1e-5, 1e-8])
+def test_small_contradictions_are_certain(rng, gap):
+    A = rng.normal(size=(4, 4))
+    weights, b = rng.uniform(0.2, 1.0, 4), rng.normal(size=4)
+    A, b = np.concatenate([A, [-weights @ A]]), np.append(b, -weights @ b - gap)
+    empty = polytope(A, b, 0.0, np.eye(4))
+    assert (empty.prob, empty.error) == (0.0, 0.0)
+    assert polytope(A, b + 2.0, 0.0, np.eye(4)).prob > 0.0
+    # a wedge of angle 1e-3, with its tip 500 deviations away, is not empty
+    wedge = [[-1.0, 0.0, 0.0], [1.0, 1e-3, 0.0], [0.0, 0.0, -1.0], [0.0, 0.3, -1.0]]
+    assert polytope_logprob(wedge, [-1.0, 0.5, 0.0, 0.0], 0.0, np.eye(3)) > -2e5
+
+
 def test_a_point_is_zero_up_to_rounding():
     result = polytope([[1.0, 1.0], [-1.0, 0.0], [0.0, -1.0]], 0.0, 0.0, EYE, atol=1e-20)
     assert result.prob < 1e-28

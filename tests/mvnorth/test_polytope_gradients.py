@@ -143,6 +143,22 @@ def test_kinks_and_rows_that_do_not_matter():
     assert np.isinf(empty.grad_b_error).all()
 
 
+def test_rows_of_zeros_have_derivatives_unless_they_jump():
+    A = np.zeros((2, 3))
+    found = polytope_grad(A, [[1.0, 2.0], [0.0, 1.0], [-1.0, 1.0]], 0.0, np.eye(3), wrt=ALL)
+    assert found.prob.tolist() == [1.0, 1.0, 0.0]
+    for name in ALL:
+        assert not getattr(found, f"grad_{name}").any()
+        error = getattr(found, f"grad_{name}_error")
+        assert not error[0].any()
+        assert np.isinf(error[2]).all()
+        assert np.isinf(error[1]).any() == (name in ("A", "b"))
+    A[1] = 1.0
+    found = polytope_grad(A, [0.0, 1.0], 0.0, np.eye(3), wrt=("A", "b"))
+    assert np.isinf(found.grad_b_error).tolist() == [True, False]
+    assert np.isinf(found.grad_A_error[0]).all()
+
+
 def test_a_redundant_row_through_an_edge(rng):
     """x + y <= 2 touches an edge of the cube: it has no derivative, and the cube keeps its own."""
     A = np.concatenate([np.eye(3), -np.eye(3), [[1.0, 1.0, 0.0]]])
@@ -154,6 +170,16 @@ def test_a_redundant_row_through_an_edge(rng):
     assert np.isfinite(found.grad_A_error).all()
     bound = found.grad_A_error[:6] + cube.grad_A_error
     assert (np.abs(found.grad_A[:6] - cube.grad_A) <= bound).all()
+
+
+def test_two_rows_that_are_almost_one_face_share_it():
+    """x <= 1 for y < 0 and x + 1e-9 y <= 1 for y > 0: neither is redundant."""
+    A = np.concatenate([np.eye(3), -np.eye(3), [[1.0, 1e-9, 0.0]]])
+    found = polytope_grad(A, 1.0, 0.0, np.eye(3), wrt=("A", "b"))
+    cube = polytope_grad(A[:6], 1.0, 0.0, np.eye(3))
+    for row in (0, 6):
+        gap = abs(found.grad_b[row] - 0.5 * cube.grad_b[0])
+        assert gap <= found.grad_b_error[row] + 1e-8
 
 
 def test_batches_and_factors(rng):
