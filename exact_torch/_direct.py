@@ -51,7 +51,7 @@ def applies(
 def loss(
     scores: Tensor,
     labels: Tensor,
-    sigma: float,
+    sigma: Any,
     margin: float | None,
     objective: str,
     reduction: str,
