@@ -18,7 +18,13 @@ _PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def applies(
-    scores: Any, labels: Any, weight: Any, sigma: Any, loadings: Any, options: Options
+    scores: Any,
+    labels: Any,
+    weight: Any,
+    sigma: Any,
+    loadings: Any,
+    options: Options,
+    ignore_index: int,
 ) -> bool:
     """Return whether ``loss`` can compute this; the options are checked ones."""
     return (
@@ -33,17 +39,19 @@ def applies(
         and labels.dtype == torch.int64
         and scores.ndim == 2
         and scores.shape[1] > 1
+        and not 0 <= ignore_index < scores.shape[1]
         and labels.shape == scores.shape[:1]
         and scores.device.type == labels.device.type == "cpu"
         and not torch.is_autocast_enabled("cpu")
         and not _transforms.is_active()
+        and not torch._C._len_torch_dispatch_stack()  # as of make_fx, which records operators
     )
 
 
 def loss(
     scores: Tensor,
     labels: Tensor,
-    sigma: float,
+    sigma: Any,
     margin: float | None,
     objective: str,
     reduction: str,
@@ -83,10 +91,10 @@ class _Loss(torch.autograd.Function):
         share = 1.0 if reduction != "mean" else 1.0 / count if count else math.nan
         factor: float | Tensor = -share
         if objective == "nll":
-            values = -log_prob
+            values = 0.0 - log_prob  # not -0.0 where P = 1
         else:
             values = -torch.expm1(log_prob)
-            factor = (values - 1.0) * share
+            factor = torch.exp(log_prob) * -share  # values - 1 would lose the digits of a small P
         if differentiate:
             ctx.save_for_backward(scores, labels, sigma, grad)
             ctx.factor, ctx.reduction = factor, reduction

@@ -168,13 +168,14 @@ def by_label(
 
     Returns what it returns, and the rows (m,) whose labels are no classes, None if there are none.
     """
-    scores = scores.detach().contiguous()
+    # Contiguous arrays only: the kernel would be compiled again for others.
+    scores, labels = scores.detach().contiguous(), labels.contiguous()
     grad_scores = torch.empty_like(scores) if order else scores.new_empty(0, 0)
     grad_sigma = scores.new_empty(scores.shape[0] if order > 1 else 0)
     found, state = _interface.label_best(
         scores.numpy(),
         labels.numpy(),
-        sigma.detach().flatten().numpy(),
+        sigma.detach().flatten().contiguous().numpy(),
         margin,
         grad_scores.numpy(),
         grad_sigma.numpy(),
@@ -205,9 +206,7 @@ def _on_cpu(
         return _checked(_cpu_integral, scores, labels, sigma, margin, k, n, seed, order)
     _checks.label_values(labels, scores.shape[1])
     _checks.deviations(sigma)
-    log_prob, grad_scores, grad_sigma, _ = by_label(
-        scores, labels.long().contiguous(), sigma, margin, order
-    )
+    log_prob, grad_scores, grad_sigma, _ = by_label(scores, labels.long(), sigma, margin, order)
     return log_prob, grad_scores, grad_sigma if order > 1 else grad_sigma.flatten()
 
 

@@ -165,7 +165,10 @@ class _RowLoss(NamedTuple):
             log_prob = log_accuracy_of(
                 scores, labels, sigma, self.in_sigma, margin, self.options.k, points
             )
-        return -log_prob if self.options.objective == "nll" else -torch.expm1(log_prob)
+        if self.options.objective == "nll":
+            return -log_prob
+        # The derivative of expm1 is computed as expm1 + 1, without the digits of a small P.
+        return torch.where(log_prob < -1.0, 1.0 - torch.exp(log_prob), -torch.expm1(log_prob))
 
 
 def log_accuracy_of(

@@ -120,10 +120,8 @@ def exact_loss(
     _arguments.reduction(reduction)
     if isinstance(scores, Tensor) and scores.ndim > 1 and scores.shape[1] > 1:
         sigma = _number_for_auto(sigma, scores.shape[1], k)
-    if _direct.applies(scores, labels, weight, sigma, loadings, options):
-        return _direct.loss(
-            scores, labels, float(sigma), margin, objective, reduction, ignore_index
-        )
+    if _direct.applies(scores, labels, weight, sigma, loadings, options, ignore_index):
+        return _direct.loss(scores, labels, sigma, margin, objective, reduction, ignore_index)
     scores, sigma, classes_last = _unpacked(scores, sigma)
     rows = _rows.from_inputs(scores, labels, ignore_index, classes_last)
     _checks.class_weights(weight, rows.scores)

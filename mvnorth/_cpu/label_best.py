@@ -12,9 +12,9 @@ Classes that trail far behind the label are left out: given that no other class 
 each of them does with a probability below 1 - Phi(REACH).  Classes that are far ahead of the label
 at the mode have exp(-x**2/2) taken out of their Phi, as in factor_nodes.py.
 
-Accuracy: log P to 1e-6 (1 + |log P|), derivatives to 2e-6 of the largest of a row; of classes that
-are left out 1e-11 for each.  Rows that the rule does not resolve are left to the kernel of
-one_factor.py.
+Accuracy: log P to 1e-6 (1 + |log P|), derivatives to 1e-5 of the largest of a row, usually to
+1e-6: the rounding errors of equal scores are equal and add up; of classes that are left out
+1e-11/sigma for each.  Rows that the rule does not resolve are left to the kernel of one_factor.py.
 """
 
 import math

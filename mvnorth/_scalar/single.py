@@ -29,7 +29,7 @@ _exp, _p, _q = map(single_polynomial, (EXP_SHORT, SHORT_P, SHORT_Q))
 
 @scalar(FAST, forceinline=True)
 def mills(x):
-    """``(h, f, k, p, q, d, inverse, g)``: phi/Phi and the parts that ``factor`` takes."""
+    """Return ``(h, f, k, p, d, inverse, g)``: phi/Phi(x), and the parts that ``factor`` takes."""
     z = abs(x)
     y = -_HALF * z * z
     shifted = y * _INV_LOG2 + _ROUND

@@ -2,8 +2,10 @@
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from exact_torch import _direct, exact_loss
+from mvnorth._cpu import label_best
 
 
 @pytest.fixture
@@ -67,6 +69,30 @@ def test_nothing_counts(rows):
     assert exact_loss(scores, torch.full_like(labels, -100), reduction="sum") == 0.0
 
 
+@pytest.mark.parametrize("ignore_index", [0, 5])
+def test_a_class_can_be_ignored(rows, ignore_index):
+    scores, labels = rows
+    (loss, grad), (expected, slope) = both_ways(scores, labels, ignore_index=ignore_index)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(grad, slope)
+    assert not grad[labels == ignore_index].any()
+
+
+def test_a_sure_label_has_the_loss_zero_without_a_sign():
+    scores = torch.tensor([[40.0, 0.0], [0.0, 0.0]])
+    loss = exact_loss(scores, torch.tensor([0, -100]), reduction="none")
+    assert not loss.any()
+    assert not loss.signbit().any()
+
+
+def test_error_of_a_small_probability_has_a_gradient():
+    scores, labels = torch.tensor([[-9.0, 0.0, 0.5]], requires_grad=True), torch.tensor([0])
+    error = exact_loss(scores, labels, sigma=1.0, objective="error")
+    nll = exact_loss(scores, labels, sigma=1.0)
+    found, slope = (torch.autograd.grad(loss, scores)[0] for loss in (error, nll))
+    torch.testing.assert_close(found, slope * torch.exp(-nll.detach()), rtol=1e-5, atol=0.0)
+
+
 def test_without_gradient(rows):
     scores, labels = rows
     with torch.no_grad():
@@ -83,6 +109,27 @@ def test_scores_that_are_not_contiguous(rows):
     (expected, slope), _ = both_ways(scores, labels)
     assert loss == expected
     assert torch.equal(grad, slope)
+
+
+def test_arrays_that_are_not_contiguous_are_not_compiled_for(rows):
+    scores, labels = rows
+    expected = exact_loss(scores, labels, sigma=0.8)
+    known = len(label_best.label_best.signatures)
+    assert exact_loss(scores, torch.stack([labels, labels], 1)[:, 0], sigma=0.8) == expected
+    sigma = torch.full((1, 1), 0.8)
+    assert exact_loss(scores, labels, sigma=sigma.expand(40, 1)) == expected
+    assert len(label_best.label_best.signatures) == known
+
+
+def test_tracing_does_not_record_a_constant(rows):
+    scores, labels = rows
+    with pytest.raises(RuntimeError, match="tracing tensor"):  # the values of labels are checked
+        make_fx(lambda x, y: exact_loss(x, y))(scores.detach(), labels)
+
+
+def test_a_number_beyond_all_others_is_refused(rows):
+    with pytest.raises(ValueError, match="sigma must be a finite number"):
+        exact_loss(*rows, sigma=10**400)
 
 
 def test_a_wrong_label_is_named(rows):

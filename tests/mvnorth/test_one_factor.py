@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mpmath import mpf
+from scipy.special import log_ndtr
 
 import mvnorth
 from mvnorth import OneFactor
@@ -93,6 +94,17 @@ def test_equal_scores(d):
     assert abs(found.log_prob + math.log(d + 1)) <= found.rel_error
     gradient = mvnorth.orthant_grad(np.zeros(d), OneFactor.exact(d + 1), log=True).grad_m
     assert np.ptp(gradient) == 0.0
+
+
+@pytest.mark.parametrize("d", [1000, 20_000])
+def test_derivatives_with_one_of_many_coordinates_far_out(d):
+    m = np.full(d, 100.0)
+    m[0] = -100.0
+    found = mvnorth.orthant_grad(m, OneFactor(1.0, np.ones(d)), log=True)
+    assert found.method == "quadrature"  # no other method has to help
+    assert found.log_prob == pytest.approx(log_ndtr(-100.0 / math.sqrt(2.0)), rel=1e-13)
+    assert found.grad_m[0] == pytest.approx(0.5 * 100.0, rel=1e-3)
+    assert not found.grad_m[1:].any()
 
 
 @settings(deadline=None, derandomize=True, max_examples=30)
