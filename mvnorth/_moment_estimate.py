@@ -84,15 +84,17 @@ class MomentEstimate:
                 relative[:, None, None], deviation[:, :, None] * deviation[:, None]
             )
 
-    def excess(self, tolerance: Tolerance) -> np.ndarray:
+    def excess(self, tolerance: Tolerance, unit: np.ndarray | float = 1.0) -> np.ndarray:
         """Return the largest error of each row over what the tolerance allows, (B,).
 
-        The tolerance is relative to the deviations of the result, and to their products.
+        The relative tolerance counts in deviations of the result, and in their products. The
+        absolute one is in the user's units: ``unit`` (1 or B, d) or a number times those of the
+        moments, see ``CovarianceRows.unit``.
         """
-        deviation = self.deviations
-        allowed = np.maximum(tolerance.relative * deviation, tolerance.absolute)
-        products = deviation[:, :, None] * deviation[:, None]
-        allowed_cov = np.maximum(tolerance.relative * products, tolerance.absolute)
+        deviation, unit = self.deviations, np.broadcast_to(unit, self.mean.shape)
+        products, units = (a[:, :, None] * a[:, None] for a in (deviation, unit))
+        allowed = np.maximum(tolerance.relative * deviation, tolerance.absolute / unit)
+        allowed_cov = np.maximum(tolerance.relative * products, tolerance.absolute / units)
         with np.errstate(divide="ignore", invalid="ignore"):
             of_mean = np.where(self.mean_error > 0.0, self.mean_error / allowed, 0.0)
             of_cov = np.where(self.cov_error > 0.0, self.cov_error / allowed_cov, 0.0)

@@ -38,15 +38,14 @@ def integrate(problems: Problems[OneFactorRows]) -> MomentEstimate:
 def _integrate(problems: Problems[OneFactorRows]) -> MomentEstimate:
     estimate = one_factor_rule.solve(problems)
     size, d = problems.lower.shape
-    result = MomentEstimate.of(estimate, *np.zeros((2, size, d)), *np.zeros((2, size, d, d)))
-    for row in range(size):  # each with as many nodes as it takes
+    unknown = (*np.full((2, size, d), np.nan), *np.full((2, size, d, d), np.nan))
+    result = MomentEstimate.of(estimate, *unknown)
+    for row in np.flatnonzero(np.isfinite(estimate.rel_error)):  # each with nodes of its own
         for name, value in zip(
             ("mean", "mean_error", "cov", "cov_error"), _Posterior(problems, row).moments(),
             strict=True,
         ):  # fmt: skip
             getattr(result, name)[row] = value
-    lost = np.isinf(estimate.rel_error)
-    result.mean_error[lost], result.cov_error[lost] = np.inf, np.inf
     return result
 
 
