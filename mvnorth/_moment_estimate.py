@@ -63,6 +63,19 @@ class MomentEstimate:
         for field in fields(self):
             getattr(self, field.name)[rows] = getattr(other, field.name)[other_rows]
 
+    def set_row(
+        self,
+        row: Any,
+        mean: np.ndarray,
+        mean_error: np.ndarray,
+        cov: np.ndarray,
+        cov_error: np.ndarray,
+    ) -> None:
+        """Set the moments of one row, (d,) and (d, d); errors that are NaN become infinite."""
+        self.mean[row], self.cov[row] = mean, cov
+        self.mean_error[row] = np.where(np.isnan(mean_error), np.inf, mean_error)
+        self.cov_error[row] = np.where(np.isnan(cov_error), np.inf, cov_error)
+
     @classmethod
     def concatenate(cls, parts: Sequence["MomentEstimate"]) -> "MomentEstimate":
         """Put rows of several batches together."""

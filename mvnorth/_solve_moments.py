@@ -135,6 +135,8 @@ def _moments_by(name: str, problems: Problems, request: Request) -> MomentEstima
         return integrate(problems, request)
     if name == "quadrature":
         return _with_one_factor(problems, request)
+    if name == "factors":
+        return _with_two_factors(problems, request)
     return _differentiate(name, problems, request)
 
 
@@ -172,6 +174,30 @@ def _with_one_factor(problems: Problems, request: Request) -> MomentEstimate:
         part = factor_moments.integrate(factored)
         part.add_relative_error(factored.rounding)
         result.replace(rows, part)
+    return result
+
+
+def _with_two_factors(problems: Problems, request: Request) -> MomentEstimate:
+    """Return moments of rows with common factors, by derivatives if that is accurate enough.
+
+    Those with two factors are integrated over them where it is not.
+    """
+    from mvnorth._methods import factors_moments
+    from mvnorth._methods.factors import factors_problems
+
+    result = _differentiate("factors", problems, request)
+    rows, factored = factors_problems(problems)
+    if factored is None or factored.covariance.V.shape[2] != factors_moments.FACTORS:
+        return result
+    known = np.flatnonzero(rows)
+    excess = result.excess(request.tolerance, problems.covariance.unit)[known]
+    chosen = excess > _CLOSE
+    if chosen.any():
+        part = result.take(known[chosen])
+        some = factored.take(chosen)
+        factors_moments.integrate(some, part)
+        part.add_relative_error(some.rounding)
+        result.replace(known[chosen], part)
     return result
 
 

@@ -5,22 +5,15 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from support.truncated import correlation, interval_moments, one_factor_moments
+from support.truncated import correlation, interval_moments, one_factor_moments, within
 
 import mvnorth
-from mvnorth import Factors, OneFactor, _checks
+from mvnorth import OneFactor, _checks
 from mvnorth._methods import weighted_moments
 from mvnorth._problem import Request, Tolerance
 from mvnorth._status import Status
 
 INF = math.inf
-
-
-def within(moments, mean, cov, slack=0.0):
-    """Whether all claimed errors hold, but for a slack of the truth itself."""
-    of_mean = np.abs(moments.mean - mean) <= moments.mean_error + slack
-    of_cov = np.abs(moments.cov - cov) <= moments.cov_error + slack
-    return bool(of_mean.all() and of_cov.all())
 
 
 def mpmath_interval(a, b):
@@ -278,19 +271,6 @@ def test_singular_covariances():
     constant = mvnorth.box_moments(-1.0, 1.0, [0.5, 0.0], [[0.0, 0.0], [0.0, 1.0]])
     np.testing.assert_allclose(constant.mean, [0.5, 0.0], atol=1e-15)
     assert constant.cov[0, 0] == 0.0
-
-
-@pytest.mark.parametrize("k", [2, 3])
-def test_factors_agree_with_their_matrix(k):
-    rng = np.random.default_rng(k)
-    c, V = rng.uniform(0.4, 1.0, 8), rng.normal(size=(8, k))
-    factors = mvnorth.box_moments(-1.0, 2.0, 0.0, Factors(c, V))
-    dense = np.diag(c) + V @ V.T
-    problems, _ = _checks.box_problems(-1.0, 2.0, 0.0, dense)
-    points = weighted_moments.integrate(problems, Request(Tolerance(1e-2, 0.0), 2**16))
-    unit = problems.covariance.unit[0]
-    gap = np.abs(points.cov[0] * np.outer(unit, unit) - factors.cov)
-    assert np.all(gap <= points.cov_error[0] * np.outer(unit, unit) + factors.cov_error)
 
 
 def test_zero_probability_has_no_moments():
