@@ -24,7 +24,7 @@ def box_density(
     atol: float | None = None,
     seed: int = 0,
 ) -> Density:
-    """Density of one or two coordinates of X ~ N(mean, cov) given lower <= X <= upper.
+    """Return the density of one or two coordinates of X ~ N(mean, cov) given lower <= X <= upper.
 
     It is the normal density of these coordinates at ``x`` times the probability of the limits of
     the others given that, over the probability of all limits.

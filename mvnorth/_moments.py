@@ -43,7 +43,7 @@ def box_moments(
     atol: float | None = None,
     seed: int = 0,
 ) -> Moments:
-    """Mean and covariance of X ~ N(mean, cov) given lower <= X <= upper, with errors.
+    """Return mean and covariance of X ~ N(mean, cov) given lower <= X <= upper, with errors.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def orthant_moments(
     atol: float | None = None,
     seed: int = 0,
 ) -> Moments:
-    """Mean and covariance of t ~ N(m, L L^T) given that all coordinates are >= 0, with errors.
+    """Return mean and covariance of t ~ N(m, L L^T) given that all are >= 0, with errors.
 
     Parameters
     ----------
