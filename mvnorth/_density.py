@@ -24,7 +24,7 @@ def box_density(
     atol: float | None = None,
     seed: int = 0,
 ) -> Density:
-    """Density of one or two coordinates of X ~ N(mean, cov) given lower <= X <= upper.
+    """Return the density of one or two coordinates of X ~ N(mean, cov) given lower <= X <= upper.
 
     It is the normal density of these coordinates at ``x`` times the probability of the limits of
     the others given that, over the probability of all limits.
@@ -92,8 +92,8 @@ def _coordinates(coordinates: Any, d: int) -> list[int]:
         chosen = []
     if not 1 <= len(chosen) <= 2 or len({*chosen}) < len(chosen) or max(chosen) >= d:
         raise ValueError(
-            f"coordinates must be one number, or one or two different ones in a tuple, from 0 to "
-            f"{d - 1}, got {coordinates!r}"
+            f"coordinates must be an integer from 0 to {d - 1}, or a tuple of one or two different "
+            f"ones, got {coordinates!r}"
         )
     return chosen
 

@@ -63,6 +63,19 @@ class MomentEstimate:
         for field in fields(self):
             getattr(self, field.name)[rows] = getattr(other, field.name)[other_rows]
 
+    def set_row(
+        self,
+        row: Any,
+        mean: np.ndarray,
+        mean_error: np.ndarray,
+        cov: np.ndarray,
+        cov_error: np.ndarray,
+    ) -> None:
+        """Set the moments of one row, (d,) and (d, d); errors that are NaN become infinite."""
+        self.mean[row], self.cov[row] = mean, cov
+        self.mean_error[row] = np.where(np.isnan(mean_error), np.inf, mean_error)
+        self.cov_error[row] = np.where(np.isnan(cov_error), np.inf, cov_error)
+
     @classmethod
     def concatenate(cls, parts: Sequence["MomentEstimate"]) -> "MomentEstimate":
         """Put rows of several batches together."""
@@ -84,15 +97,17 @@ class MomentEstimate:
                 relative[:, None, None], deviation[:, :, None] * deviation[:, None]
             )
 
-    def excess(self, tolerance: Tolerance) -> np.ndarray:
+    def excess(self, tolerance: Tolerance, unit: np.ndarray | float = 1.0) -> np.ndarray:
         """Return the largest error of each row over what the tolerance allows, (B,).
 
-        The tolerance is relative to the deviations of the result, and to their products.
+        The relative tolerance counts in deviations of the result, and in their products. The
+        absolute one is in the user's units: ``unit`` (1 or B, d) or a number times those of the
+        moments, see ``CovarianceRows.unit``.
         """
-        deviation = self.deviations
-        allowed = np.maximum(tolerance.relative * deviation, tolerance.absolute)
-        products = deviation[:, :, None] * deviation[:, None]
-        allowed_cov = np.maximum(tolerance.relative * products, tolerance.absolute)
+        deviation, unit = self.deviations, np.broadcast_to(unit, self.mean.shape)
+        products, units = (a[:, :, None] * a[:, None] for a in (deviation, unit))
+        allowed = np.maximum(tolerance.relative * deviation, tolerance.absolute / unit)
+        allowed_cov = np.maximum(tolerance.relative * products, tolerance.absolute / units)
         with np.errstate(divide="ignore", invalid="ignore"):
             of_mean = np.where(self.mean_error > 0.0, self.mean_error / allowed, 0.0)
             of_cov = np.where(self.cov_error > 0.0, self.cov_error / allowed_cov, 0.0)

@@ -25,7 +25,7 @@ _PARAMETERS = """n : int, optional
         deviations of the truncated distribution: a mean may be off by ``rtol`` deviations, a
         covariance by ``rtol`` times the product of both deviations. ``atol`` is absolute. One of
         the two must be met. Default: ``rtol=0.01``, or none if ``n`` is given. Up to three
-        coordinates and with a common factor, results are far more accurate than that.
+        coordinates and with one or two common factors, results are far more accurate than that.
     seed : int
         Seed of the random shifts. The same input and seed give the same bits, whatever the
         number of threads and however a batch is cut."""
@@ -43,7 +43,7 @@ def box_moments(
     atol: float | None = None,
     seed: int = 0,
 ) -> Moments:
-    """Mean and covariance of X ~ N(mean, cov) given lower <= X <= upper, with errors.
+    """Return mean and covariance of X ~ N(mean, cov) given lower <= X <= upper, with errors.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def orthant_moments(
     atol: float | None = None,
     seed: int = 0,
 ) -> Moments:
-    """Mean and covariance of t ~ N(m, L L^T) given that all coordinates are >= 0, with errors.
+    """Return mean and covariance of t ~ N(m, L L^T) given that all are >= 0, with errors.
 
     Parameters
     ----------

@@ -20,6 +20,7 @@ from mvnorth._solve import contradicts, label_methods, method_bit, subsolver
 
 _SHARE = 1e-6  # of the tolerance of moments: that of the probabilities and derivatives behind them
 _CLOSE = 1e-3  # of the tolerance: what exact methods are asked for, as long as there is another
+_ORDINARY = 1e-2  # relative tolerance at most, where only an absolute one is given
 _FEW = 5  # coordinates up to which Gauss rules are faster than sampling
 _ROUNDING = 1e-15
 _EPS = float(np.finfo(np.float64).eps)
@@ -101,8 +102,9 @@ def _solve_block(block: Block, request: Request) -> tuple[MomentEstimate, np.nda
     for name in block.methods():
         rows = np.flatnonzero(excess > (1.0 if METHODS[name].samples else _CLOSE))
         if rows.size and not (name == "gauss" and problems.d > _FEW):
-            part = _moments_by(name, problems.take(rows), request)
-            of_part = part.excess(request.tolerance)
+            some = problems.take(rows)
+            part = _moments_by(name, some, request)
+            of_part = part.excess(request.tolerance, some.covariance.unit)
             better = (of_part < excess[rows]) | np.isnan(result.mean[rows, 0])
             result.replace(rows[better], part, better)
             excess[rows[better]] = of_part[better]
@@ -133,6 +135,8 @@ def _moments_by(name: str, problems: Problems, request: Request) -> MomentEstima
         return integrate(problems, request)
     if name == "quadrature":
         return _with_one_factor(problems, request)
+    if name == "factors":
+        return _with_two_factors(problems, request)
     return _differentiate(name, problems, request)
 
 
@@ -142,7 +146,7 @@ def _differentiate(name: str, problems: Problems, request: Request) -> MomentEst
     from mvnorth._methods.moment_identities import moments_of_derivatives
 
     relative, absolute = request.tolerance.relative, request.tolerance.absolute
-    tolerance = Tolerance(_SHARE * (relative or min(absolute, 1.0)), 0.0)
+    tolerance = Tolerance(_SHARE * (relative or min(absolute, _ORDINARY)), 0.0)
     asked = replace(request, tolerance=tolerance, wrt=("mean", "cov"))
     asked = replace(asked, subsolve=subsolver(asked))
     solve = partial(gauss.solve, complete=False) if name == "gauss" else METHODS[name].solve
@@ -162,13 +166,38 @@ def _with_one_factor(problems: Problems, request: Request) -> MomentEstimate:
     if one_sided.size:
         result.replace(one_sided, _differentiate("quadrature", problems.take(one_sided), request))
     rows, _ = one_factor_problems(problems)
-    rows = np.flatnonzero(rows & (result.excess(request.tolerance) > _CLOSE))
+    excess = result.excess(request.tolerance, problems.covariance.unit)
+    rows = np.flatnonzero(rows & (excess > _CLOSE))
     if rows.size:
         _, factored = one_factor_problems(problems.take(rows))
         assert factored is not None
         part = factor_moments.integrate(factored)
         part.add_relative_error(factored.rounding)
         result.replace(rows, part)
+    return result
+
+
+def _with_two_factors(problems: Problems, request: Request) -> MomentEstimate:
+    """Return moments of rows with common factors, by derivatives if that is accurate enough.
+
+    Those with two factors are integrated over them where it is not.
+    """
+    from mvnorth._methods import factors_moments
+    from mvnorth._methods.factors import factors_problems
+
+    result = _differentiate("factors", problems, request)
+    rows, factored = factors_problems(problems)
+    if factored is None or factored.covariance.V.shape[2] != factors_moments.FACTORS:
+        return result
+    known = np.flatnonzero(rows)
+    excess = result.excess(request.tolerance, problems.covariance.unit)[known]
+    chosen = excess > _CLOSE
+    if chosen.any():
+        part = result.take(known[chosen])
+        some = factored.take(chosen)
+        factors_moments.integrate(some, part)
+        part.add_relative_error(some.rounding)
+        result.replace(known[chosen], part)
     return result
 
 

@@ -34,7 +34,7 @@ def interval_moments(low: np.ndarray, high: np.ndarray, width: np.ndarray) -> In
     with np.errstate(over="ignore", invalid="ignore"):
         mode = np.clip(0.0, low, high)
         # Where mode * t + t**2/2 is _DROP, without cancellation.
-        reach = 2.0 * _DROP / (np.sqrt(mode * mode + 2.0 * _DROP) + np.abs(mode))
+        reach = 2.0 * _DROP / (np.hypot(mode, np.sqrt(2.0 * _DROP)) + np.abs(mode))
         left = np.where(mode == high, width, mode - low)  # distances to the limits
         right = np.where(mode == low, width, high - mode)
     left = np.where(mode == low, 0.0, np.minimum(left, reach))[..., None]

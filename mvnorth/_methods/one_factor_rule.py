@@ -64,7 +64,8 @@ def derivatives(problems: Problems, wrt: tuple[str, ...], device: Device | None 
             stored = ROUNDING[m.dtype] * size_of
             bound = errors[:, k] + _TINY
             if from_input.any():
-                bound += 10.0 * from_input * np.max(size_of, axis=1, initial=0.0)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    bound += 10.0 * from_input * np.max(size_of, axis=1, initial=0.0)
             error[name] = np.where(np.isnan(bound), np.inf, bound)[:, None] + stored
     total = rel_error + from_input + rounding
     return Estimate.exact(log_prob, total, used, Derivatives(grad, error) if wrt else None)

@@ -55,13 +55,14 @@ def _integrate(problems: Problems[Dense], request: Request) -> MomentEstimate:
     points = _WeightedPoints(system)
     parts = _PARTS if d < _LARGE else 1
     collected = LatticeMeans()
+    unit = np.broadcast_to(problems.covariance.unit, problems.lower.shape)
 
     def weigh(rows: np.ndarray, some: Points) -> np.ndarray:
         return collected.collect(partial(points.sums, rows), rows, some, parts)
 
     def settled(rows: np.ndarray, estimate: Estimate) -> np.ndarray:
         moments = points.moments(collected.take(rows), rows, estimate.take(rows))
-        return np.asarray(moments.excess(request.tolerance) <= 1.0)
+        return np.asarray(moments.excess(request.tolerance, unit[rows]) <= 1.0)
 
     estimate = genz.estimate(problems, system, weigh, request, tilt, settled)
     moments = points.moments(collected, np.arange(problems.size), estimate)

@@ -4,11 +4,18 @@ import math
 
 import numpy as np
 import pytest
-from support.truncated import correlation, one_factor_moments, random_problem
+from support.truncated import (
+    correlation,
+    one_factor_moments,
+    random_problem,
+    two_factor_moments,
+    within,
+)
 
 import mvnorth
 from mvnorth import Factors, OneFactor, _checks
-from mvnorth._methods import factor_moments, gauss, weighted_moments
+from mvnorth._methods import factor_moments, factors_moments, gauss, weighted_moments
+from mvnorth._moment_estimate import MomentEstimate
 from mvnorth._problem import Request, Tolerance
 
 INF = math.inf
@@ -84,6 +91,50 @@ def test_steep_factors_agree_with_closed_forms():
         exact = mvnorth.box_moments(lower, upper, 0.0, np.diag(c) + np.outer(v, v), rtol=1e-4)
         assert np.all(np.abs(nodes.mean[0] - exact.mean) <= nodes.mean_error[0] + exact.mean_error)
         assert np.all(np.abs(nodes.cov[0] - exact.cov) <= nodes.cov_error[0] + exact.cov_error)
+
+
+@pytest.mark.parametrize("upper", [1.5, INF])
+@pytest.mark.parametrize("d", [6, 40])
+def test_two_factors_are_exact(d, upper):
+    """Derivatives do not give this: the integral over the factors does, without sampling."""
+    rng = np.random.default_rng(d)
+    c, V = rng.uniform(0.5, 1.0, d), rng.normal(0.0, 0.5, (d, 2))
+    found = mvnorth.box_moments(-0.5, upper, 0.0, Factors(c, V), rtol=1e-4)
+    assert found.method == "factors"
+    assert found.cov_error.max() < 1e-5
+    truth = two_factor_moments(np.full(d, -0.5), np.full(d, upper), c, V)
+    assert within(found, *truth, slack=1e-10)
+    np.testing.assert_allclose(found.mean, truth[0], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.cov, truth[1], rtol=1e-8, atol=1e-9)
+
+
+def test_two_steep_factors():
+    """Walls: coordinates that nearly are a combination of the factors."""
+    rng = np.random.default_rng(16)
+    for _ in range(6):
+        c, V = 10.0 ** rng.uniform(-6.0, 0.0, 3), rng.normal(size=(3, 2))
+        lower = np.sqrt(c + np.sum(V * V, axis=1)) * rng.normal(-1.0, 0.5, 3)
+        upper = np.where(rng.random(3) < 0.5, INF, lower + rng.uniform(0.5, 2.0, 3))
+        problems, _ = _checks.box_problems(lower, upper, 0.0, Factors(c, V))
+        nodes = MomentEstimate.unknown(1, 3)
+        nodes.rel_error[:] = 0.0
+        factors_moments.integrate(problems, nodes)
+        exact = mvnorth.box_moments(lower, upper, 0.0, np.diag(c) + V @ V.T, rtol=1e-3)
+        assert np.all(np.abs(nodes.mean[0] - exact.mean) <= nodes.mean_error[0] + exact.mean_error)
+        assert np.all(np.abs(nodes.cov[0] - exact.cov) <= nodes.cov_error[0] + exact.cov_error)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_factors_agree_with_their_matrix(k):
+    rng = np.random.default_rng(k)
+    c, V = rng.uniform(0.4, 1.0, 8), rng.normal(size=(8, k))
+    factors = mvnorth.box_moments(-1.0, 2.0, 0.0, Factors(c, V))
+    dense = np.diag(c) + V @ V.T
+    problems, _ = _checks.box_problems(-1.0, 2.0, 0.0, dense)
+    points = weighted_moments.integrate(problems, Request(Tolerance(1e-2, 0.0), 2**16))
+    unit = problems.covariance.unit[0]
+    gap = np.abs(points.cov[0] * np.outer(unit, unit) - factors.cov)
+    assert np.all(gap <= points.cov_error[0] * np.outer(unit, unit) + factors.cov_error)
 
 
 def test_gauss_rules_agree_with_points():

@@ -56,6 +56,23 @@ def one_factor_moments(lower, upper, c, v, nodes=1501):
     return log_prob, whole, cov
 
 
+def two_factor_moments(lower, upper, c, V, nodes=201):
+    """Mean and covariance of N(0, diag(c) + V V^T) in a box, by the trapezoidal rule over z."""
+    x = np.linspace(-7.0, 7.0, nodes)
+    z = np.stack(np.meshgrid(x, x, indexing="ij"), axis=-1).reshape(-1, 2)
+    moved = z @ V.T
+    a, b = ((limit - moved) / np.sqrt(c) for limit in (lower, upper))
+    log = np.sum(log_interval(a, b), axis=1) - 0.5 * np.sum(z * z, axis=1)
+    share = np.exp(log - logsumexp(log))
+    likely = share > 1e-18  # elsewhere the textbook formulas cancel
+    share, moved = share[likely], moved[likely]
+    mean, variance = interval_moments(a[likely], b[likely])
+    mean = mean * np.sqrt(c) + moved
+    whole = share @ mean
+    apart = mean - whole
+    return whole, (apart.T * share) @ apart + np.diag(share @ (variance * c))
+
+
 def random_problem(rng, d, two_sided):
     """A random box of a one-factor covariance, from ordinary to far out in a tail."""
     c, v = rng.uniform(0.1, 1.0, d), rng.normal(0.0, 1.0, d)
@@ -77,3 +94,10 @@ def correlation(rng, d, own=0.3):
     cov = A @ A.T / d + own * np.eye(d)
     s = np.sqrt(np.diag(cov))
     return cov / np.outer(s, s)
+
+
+def within(moments, mean, cov, slack=0.0):
+    """Whether all claimed errors hold, but for a slack of the truth itself."""
+    of_mean = np.abs(moments.mean - mean) <= moments.mean_error + slack
+    of_cov = np.abs(moments.cov - cov) <= moments.cov_error + slack
+    return bool(of_mean.all() and of_cov.all())
