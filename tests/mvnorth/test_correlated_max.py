@@ -128,6 +128,20 @@ def test_small_losses_keep_relative_accuracy():
     assert exact[2] < 1e-50
 
 
+@pytest.mark.parametrize(("seed", "ahead"), [(2, 6.5), (6, 10.5), (19, 13.5), (37, 11.5)])
+def test_rounded_loadings_do_not_exceed_small_losses(seed, ahead):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 7))
+    mu, c = np.append(ahead, rng.uniform(-1.0, 0.0, n - 1)), rng.uniform(0.05, 0.5, n)
+    cov = Factors(c, 0.1 * rng.normal(size=(n, 2)))
+    rough, bound = expected_loss(mu, cov=cov, rtol=1e-3, errors=True)
+    fine, error = expected_loss(mu, cov=cov, rtol=1e-8, errors=True)
+    sampled, width = expected_loss(mu, cov=cov.dense(), rtol=1e-3, errors=True)
+    assert error[0] <= 1e-8 * fine[0]
+    assert abs(rough[0] - fine[0]) <= bound[0] + error[0]
+    assert abs(sampled[0] - fine[0]) <= width[0] + error[0]
+
+
 def test_honest_errors():
     """Errors hold in 99 % of random problems, sampled ones and small ones included."""
     rng = np.random.default_rng(5)
