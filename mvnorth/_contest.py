@@ -110,6 +110,9 @@ def make_contest(
     deviation = np.sqrt(variance[leader, rest])
     logs = np.full(classes, -np.inf)
     logs[rest] = np.log(deviation) + log_excess((mean[leader] - mean[rest]) / deviation)
+    never = rest[logs[rest] == -np.inf]  # too far below: even the logarithm overflows
+    group[np.isin(group, never)] = -1
+    rest = np.setdiff1d(rest, never)
     order = rest[np.argsort(logs[rest], kind="stable")]
     kept, relative = np.ones(rest.size, dtype=bool), tolerance.relative
     if rest.size:

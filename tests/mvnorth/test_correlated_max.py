@@ -312,6 +312,23 @@ def test_no_improvement_at_all():
     assert value == (-np.inf, 0.0)
 
 
+@pytest.mark.parametrize("cov", [None, np.eye(3), Factors(1.0, np.full((3, 1), 0.3))])
+def test_improvements_whose_logarithm_overflows(cov):
+    """They are zero, with derivatives of zero, and no warning."""
+    mu, best = [0.0, 1.0, 2.0], 1e200
+    options = {"sigma": 1.0} if cov is None else {"cov": cov}
+    assert expected_improvement(mu, best=best, **options) == 0.0
+    assert expected_improvement(mu, best=best, log=True, **options) == -np.inf
+    result = expected_improvement_grad(mu, best=best, log=True, **options)
+    np.testing.assert_array_equal(result.grad_mu, 0.0)
+    assert result.grad_best == 0.0
+    if cov is not None:
+        np.testing.assert_array_equal(result.grad_cov, 0.0)
+        assert result.error == 0.0
+    loss = expected_loss([0.0, -best, 1.0], **options)
+    np.testing.assert_allclose(loss[2], expected_loss([0.0, 1.0], np.ones(2))[1], rtol=1e-12)
+
+
 def test_improvement_in_the_far_tail():
     """Where the improvement underflows its logarithm and its gradient do not."""
     mu, sigma = np.array([0.0, -0.1, 0.05]), np.array([1.0, 0.99, 0.98])
