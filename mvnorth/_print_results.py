@@ -113,11 +113,10 @@ def print_scores(
     """
     print(title)
     if prob.ndim == 1:
-        lines = [("class", "prob"), *((k, f"{p:.8f}") for k, p in zip(classes, prob, strict=True))]
+        columns = [["class", *classes], ["prob", *(f"{p:.8f}" for p in prob)]]
         if loss is not None:
-            column = ["expected loss", *(f"{value:.8g}" for value in loss)]
-            lines = [(*line, cell) for line, cell in zip(lines, column, strict=True)]
-        _print_columns(lines)
+            columns.append(["expected loss", *(f"{value:.8g}" for value in loss)])
+        _print_columns(list(zip(*columns, strict=True)))
         return
     names = rows or [str(k + 1) for k in range(len(prob))]
     _print_table(names, classes, [[f"{p:.8f}" for p in row] for row in prob])

@@ -1,7 +1,7 @@
 """Expected maximum of independent normal arms: one integral a row, with relative accuracy.
 
-For X_i ~ N(mu_i, sigma_i**2) let l be the arm with the largest mean, the leader.  What the maximum
-exceeds it by on average is
+For X_i ~ N(mu_i, sigma_i**2) let l be the arm with the largest mean, the leader.  The
+expected excess of the maximum over it is
 
     E[max_j X_j] - mu_l = int F_l(t) U(t) dt,    U(t) = Pr(X_j > t for some j other than l),
 
@@ -254,7 +254,7 @@ def _finish_derivatives(mu, sigma, widest, leader, constant, wins, moments, in_m
 
 @kernel()
 def expected_max(mu, sigma, largest, loss, in_mu, in_sigma, begin, end):
-    """What the maximum exceeds the largest mean by on average, of rows [begin, end).
+    """Compute the excess of the expected maximum over the largest mean, of rows [begin, end).
 
     Relative error 1e-14, in the tails 1e-12 down to results of 1e-300; smaller ones are 0.
 
