@@ -1,4 +1,4 @@
-"""Arguments of the expected maximum, read into rows, and what the maximum exceeds the leader by."""
+"""Arguments of the expected maximum, read into rows, and its excess over the largest mean."""
 
 import math
 from dataclasses import dataclass, replace
@@ -51,7 +51,7 @@ class Arms:
 
 @dataclass(frozen=True, eq=False)
 class Excess:
-    """What the maximum exceeds the largest mean by on average, each (B,).
+    """The excess of the expected maximum over the largest mean, each (B,).
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ def read_tolerance(arms: Arms, rtol: Any, atol: Any, errors: bool, seed: Any) ->
 
 
 def excess(arms: Arms, tolerance: Tolerance, seed: int) -> Excess:
-    """Return what the maximum exceeds the largest mean by."""
+    """Return the excess of the expected maximum over the largest mean."""
     if arms.deviations is not None:
         return independent_excess(arms)[0]
     from mvnorth._correlated_max import contests, excess_over_leader
@@ -165,7 +165,7 @@ def row_tolerances(arms: Arms, tolerance: Tolerance) -> list[Tolerance]:
 def independent_excess(
     arms: Arms, derivatives: bool = False
 ) -> tuple[Excess, np.ndarray, np.ndarray]:
-    """Return what the maximum of independent arms exceeds the largest mean by.
+    """Return the excess of the expected maximum of independent arms over the largest mean.
 
     And derivatives of the expected maximum in means and deviations, (B, C), or none of them.
     """
@@ -190,6 +190,20 @@ def log_improvement(arms: Arms, found: Excess) -> np.ndarray:
         rows = np.flatnonzero(total < LOG_LEAST)
         total[rows] = np.logaddexp.reduce(_log_terms(arms, rows)[0], axis=1)
     return np.asarray(total)
+
+
+def relative_error(found: Excess, logs: np.ndarray) -> np.ndarray:
+    """Return a bound on the relative error of the improvement, whose logarithm is given, (B,)."""
+    with np.errstate(invalid="ignore"):
+        share = np.exp(found.log_loss - logs)  # of the excess in the improvement
+    return np.where(found.log_loss > -np.inf, share * found.rel_error, 0.0)
+
+
+def log_error(arms: Arms, found: Excess, logs: np.ndarray) -> np.ndarray:
+    """Return a bound on the error of the logarithm of the improvement, (B,)."""
+    relative = np.minimum(relative_error(found, logs), 1.0 - 1e-15)
+    rounding = np.finfo(arms.dtype).eps * np.where(np.isinf(logs), 0.0, np.abs(logs))
+    return rounding - np.log1p(-relative)
 
 
 def tail_gradients(arms: Arms, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

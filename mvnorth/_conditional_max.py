@@ -37,6 +37,7 @@ def integrate_factors(contest: Contest, relative: float, nodes: int) -> tuple[fl
     c, V = covariance.c[0, arms], covariance.V[0, arms]
     left, sizes, _ = np.linalg.svd(V - V[0], full_matrices=False)
     loadings = (left * sizes)[:, sizes > 1e-14 * max(sizes[0], float(np.sqrt(c.max())))]
+    loadings[0] = 0.0  # of the leader: the rounding of svd would exceed small results
     k = loadings.shape[1]
     if k > _MOST_FACTORS or contest.log_scale < _LOG_LEAST:
         return contest.log_scale, np.inf

@@ -1,6 +1,6 @@
 """One row of correlated normal arms: which of them can be the largest, and by how much.
 
-What the maximum exceeds the leader by, the arm l with the largest mean, has the bounds
+The expected excess of the maximum over the leader, the arm l with the largest mean, has the bounds
 
     max_j L_j <= E[max X] - mu_l <= sum_j L_j,    L_j = E[(X_j - X_l)^+],
 
@@ -55,7 +55,7 @@ class Contest:
 
     @property
     def missing(self) -> float:
-        """What the arms left out may add, relative to the lower bound."""
+        """Bound on the part of the arms left out, relative to the lower bound."""
         return float(np.sum(np.exp(self.log_excess[self.left_out] - self.log_scale)))
 
     @property
@@ -110,6 +110,9 @@ def make_contest(
     deviation = np.sqrt(variance[leader, rest])
     logs = np.full(classes, -np.inf)
     logs[rest] = np.log(deviation) + log_excess((mean[leader] - mean[rest]) / deviation)
+    never = rest[logs[rest] == -np.inf]  # too far below: even the logarithm overflows
+    group[np.isin(group, never)] = -1
+    rest = np.setdiff1d(rest, never)
     order = rest[np.argsort(logs[rest], kind="stable")]
     kept, relative = np.ones(rest.size, dtype=bool), tolerance.relative
     if rest.size:

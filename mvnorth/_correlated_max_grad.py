@@ -74,7 +74,7 @@ def _log_tie(contest: Contest, i: np.ndarray, j: np.ndarray, other: int, sign: f
 def _bound_left_out(
     contest: Contest, log_unit: float, P_error: np.ndarray, A_error: np.ndarray
 ) -> None:
-    """Add what leaving arms out may change, and bounds on the derivatives of these arms."""
+    """Add bounds on the change by leaving arms out, and on the derivatives of these arms."""
     first, rest, leader = contest.arms, contest.left_out, contest.leader
     with np.errstate(over="ignore", under="ignore"):
         bound = np.exp(_log_pair(contest, rest) - log_unit)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mvnorth._arms import add_best, excess, log_improvement, read_arms, read_tolerance
+from mvnorth._arms import add_best, excess, log_error, log_improvement, read_arms, read_tolerance
 from mvnorth._docstrings import document
 from mvnorth.covariance import Factors
 
@@ -28,7 +28,7 @@ _TOLERANCE = """rtol, atol : float, optional
         more could be reached they are larger than the tolerance.
     seed : int
         With ``cov``: seed of the random shifts where a covariance is sampled."""
-_OVER_MEAN = "what the expected maximum exceeds the largest mean by"
+_OVER_MEAN = "the excess of the expected maximum over the largest mean"
 OF_MAXIMUM = _PARAMETERS + "\n    " + _TOLERANCE.format(what=_OVER_MEAN)
 OF_IMPROVEMENT = _PARAMETERS + "\n    " + _TOLERANCE.format(what="the expected improvement")
 
@@ -171,12 +171,7 @@ def expected_improvement(
         logs = log_improvement(arms, found)
         if not errors:
             return arms.shaped(logs)
-        with np.errstate(invalid="ignore"):
-            share = np.exp(found.log_loss - logs)
-        error = np.where(found.log_loss > -np.inf, share * found.rel_error, 0.0)
-        error = -np.log1p(-np.minimum(error, 1.0 - 1e-15))
-        rounding = np.finfo(arms.dtype).eps * np.where(np.isinf(logs), 0.0, np.abs(logs))
-        return arms.shaped(logs), arms.shaped(error + rounding)
+        return arms.shaped(logs), arms.shaped(log_error(arms, found, logs))
     value = ahead + found.loss
     if not errors:
         return arms.shaped(value)

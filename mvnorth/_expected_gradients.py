@@ -8,13 +8,14 @@ from numpy.typing import ArrayLike
 from mvnorth._arms import (
     LOG_LEAST,
     Arms,
-    Excess,
     add_best,
     excess,
     independent_excess,
+    log_error,
     log_improvement,
     read_arms,
     read_tolerance,
+    relative_error,
     row_tolerances,
     tail_gradients,
 )
@@ -126,10 +127,10 @@ def expected_improvement_grad(
     in_mu, mu_error, in_cov, cov_error = _correlated(arms, tolerance, unit, seed)
     in_mu, mu_error = in_mu[:, :-1], mu_error[:, :-1]
     if log:
-        relative = _share(found, logs) * found.rel_error
-        value, error = logs, relative + np.finfo(arms.dtype).eps * np.abs(unit)
-        for derivative, its_error in ((in_mu, mu_error), (in_cov, cov_error)):
-            its_error += np.abs(derivative) * relative.reshape(-1, *(1,) * (derivative.ndim - 1))
+        value, error = logs, log_error(arms, found, logs)
+        relative = relative_error(found, logs)
+        mu_error += np.abs(in_mu) * relative[:, None]
+        cov_error += np.abs(in_cov) * relative[:, None, None]
     else:
         value = ahead + found.loss
         error = found.error + np.finfo(arms.dtype).eps * value
@@ -162,12 +163,6 @@ def _independent_improvement(arms: Arms, log: bool) -> ExpectedGradient:
         arms.shaped(in_sigma),
         grad_best=arms.shaped(-in_mu.sum(axis=1)),
     )
-
-
-def _share(found: Excess, logs: np.ndarray) -> np.ndarray:
-    """Return the share of the excess in the improvement, (B,)."""
-    with np.errstate(invalid="ignore"):
-        return np.where(found.log_loss > -np.inf, np.exp(found.log_loss - logs), 0.0)
 
 
 def _correlated(arms: Arms, tolerance: Tolerance, log_unit: np.ndarray, seed: int) -> Any:

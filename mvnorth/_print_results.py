@@ -87,20 +87,48 @@ def _slope_lines(rows: Sequence[dict[str, Any]]) -> list[Sequence[str]]:
     return lines
 
 
+def score_rows(
+    prob: np.ndarray, loss: np.ndarray | None, rows: Sequence[str] | None
+) -> list[dict[str, Any]]:
+    """Return a record for each row of scores, with expected losses if there are any."""
+    columns = {"prob": prob} if loss is None else {"prob": prob, "loss": loss}
+    tables = {key: np.atleast_2d(table) for key, table in columns.items()}
+    names = rows or range(1, len(tables["prob"]) + 1)
+    return [
+        {"row": name, **{key: table[b] for key, table in tables.items()}}
+        for b, name in enumerate(names)
+    ]
+
+
 def print_scores(
     title: str,
     prob: np.ndarray,
+    loss: np.ndarray | None,
     rows: Sequence[str] | None,
     classes: Sequence[str],
 ) -> None:
-    """Print a line for each class if there is one row, else a line for each row."""
+    """Print a line for each class if there is one row, else a line for each row.
+
+    Expected losses are a second column, or a second table.
+    """
     print(title)
     if prob.ndim == 1:
-        pairs = zip(classes, prob, strict=True)
-        _print_columns([("class", "prob"), *((name, f"{p:.8f}") for name, p in pairs)])
+        columns = [["class", *classes], ["prob", *(f"{p:.8f}" for p in prob)]]
+        if loss is not None:
+            columns.append(["expected loss", *(f"{value:.8g}" for value in loss)])
+        _print_columns(list(zip(*columns, strict=True)))
         return
     names = rows or [str(k + 1) for k in range(len(prob))]
-    lines = [[name, *(f"{p:.8f}" for p in row)] for name, row in zip(names, prob, strict=True)]
+    _print_table(names, classes, [[f"{p:.8f}" for p in row] for row in prob])
+    if loss is not None:
+        print("\nexpected loss of choosing it")
+        _print_table(names, classes, [[f"{value:.8g}" for value in row] for row in loss])
+
+
+def _print_table(
+    names: Sequence[str], classes: Sequence[str], cells: Sequence[Sequence[str]]
+) -> None:
+    lines = [[name, *row] for name, row in zip(names, cells, strict=True)]
     _print_columns([("row", *classes), *lines])
 
 

@@ -20,22 +20,22 @@ _STEPS = 8  # of Newton's method
 
 def _ratios(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return R(y) and Q(y) for y >= 0."""
-    inverse = 1.0 / np.maximum(y, _SERIES) ** 2
+    inverse = (1.0 / np.maximum(y, _SERIES)) ** 2
     series = inverse * (1.0 - inverse * (3.0 - inverse * (15.0 - 105.0 * inverse)))
     ratio = math.sqrt(math.pi / 2.0) * erfcx(y / math.sqrt(2.0))
     return ratio, np.where(y < _SERIES, 1.0 - y * ratio, series)
 
 
 def log_excess(distance: np.ndarray) -> np.ndarray:
-    """Return log E[(Z - D)^+] for distances D >= 0, to 2e-12 or rounding."""
-    with np.errstate(divide="ignore", under="ignore"):
+    """Return log E[(Z - D)^+] for distances D >= 0, to 2e-12 or rounding; -inf from 1e154 on."""
+    with np.errstate(divide="ignore", over="ignore", under="ignore"):
         return -0.5 * distance**2 - _HALF_LOG_2_PI + np.log(_ratios(distance)[1])
 
 
 def log_excess_derivative(distance: np.ndarray) -> np.ndarray:
     """Return the derivative of ``log_excess``: -Pr(Z > D) / E[(Z - D)^+]."""
     ratio, rest = _ratios(distance)
-    return -ratio / rest
+    return -ratio / np.maximum(rest, np.finfo(float).tiny)
 
 
 def excess_tables(distance: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The command line: argument parsing and printing only."""
+"""The command line: what each command reads, computes and prints."""
 
 import argparse
 import logging
@@ -9,17 +9,15 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 import mvnorth
-from mvnorth._contrasts import KINDS
+from mvnorth._command_options import make_parser
 from mvnorth._fit_tables import box_arguments, quantile_arguments, score_arguments
-from mvnorth._max_t import ALTERNATIVES
-from mvnorth._methods import derivative_methods, value_methods
 from mvnorth._print_results import (
     print_box,
     print_environment,
@@ -28,66 +26,11 @@ from mvnorth._print_results import (
     print_scores,
     quantile_rows,
     result_rows,
+    score_rows,
 )
-from mvnorth._quantile import TAILS
 from mvnorth._read_numbers import InputError, read_groups, read_table, written_out
-from mvnorth._warmup import GROUPS
 
 __all__ = ["main"]
-
-_DF = "degrees of freedom of Student's t; default: normal"
-
-_CODES = """exit codes:
-  0    done, as accurate as was asked for
-  1    done, but a result is less accurate than was asked for
-  2    wrong input, or a file that cannot be read or written; the reason is on standard error
-  130  interrupted"""
-
-_NUMBERS = """\
-Where NUMBERS are expected, give a file, "-" for standard input, or the numbers themselves: 0 or
-"0,1,inf", with ";" between rows. A file is NPY, or text with columns apart by commas, semicolons
-(then a comma is a decimal one), tabs or spaces; names of columns in the first line and of rows in
-the first column are recognised, and lines that start with # are skipped."""
-
-_PROB = f"""\
-Probability that X ~ N(mean, cov) lies within limits, with an error bound at about 99 % confidence.
-With --df X has Student's t distribution, with the scale matrix cov.
-
-  neither --lower nor --upper   Pr(X >= 0), the orthant
-  only --upper                  Pr(X <= upper), the distribution function
-  only --lower                  Pr(X >= lower)
-  both                          Pr(lower <= X <= upper)
-
-{_NUMBERS}
-One number stands for all coordinates; a column is a vector as a row is; several rows are several
-problems with one covariance."""
-
-_ARGMAX = f"""\
-Probability of each of independent scores s_i ~ N(score_i, sigma_i^2) to be the largest, for every
-row of a table (a table of one column is one row).
-
-{_NUMBERS}"""
-
-_QUANTILE = f"""\
-The limit q that all coordinates of X ~ N(mean, cov) keep to with probability p, and its error.
-
-  --tail lower   Pr(X_i <= q for all i) = p (the default)
-  --tail upper   Pr(X_i > q for all i) = p
-  --tail both    Pr(|X_i| <= q for all i) = p
-
-{_NUMBERS}
-Several probabilities, or several rows of --mean, are several problems with one covariance."""
-
-_COMPARE = """\
-Compare the means of groups: p-values adjusted for all comparisons, and simultaneous intervals. The
-variance is estimated from all groups together.
-
-  --kind dunnett    each group against the control (the default)
-  --kind tukey      all pairs
-  --kind sequence   each group against the one before
-
-The table has a line for each observation with a column "group" and a column "value", or these two
-first; "-" is standard input."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -120,146 +63,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    options = _parser().parse_args([_shielded(word) for word in arguments])
-    return options.run(options) or 0
+    options = make_parser().parse_args([_shielded(word) for word in arguments])
+    return _COMMANDS[options.command](options) or 0
 
 
 def _shielded(word: str) -> str:
     """Put a space before numbers such as -1,1 and -inf, which argparse would take for options."""
     return f" {word}" if word.startswith("-") and written_out(word) is not None else word
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="mvnorth",
-        description="Multivariate normal probabilities",
-        epilog=f'"mvnorth COMMAND --help" describes a command.\n\n{_CODES}',
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"mvnorth {mvnorth.__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    def command(name: str, run: Any, summary: str, description: str) -> argparse.ArgumentParser:
-        added = commands.add_parser(
-            name,
-            help=summary,
-            description=description,
-            epilog=_CODES,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        added.set_defaults(run=run)
-        return added
-
-    prob = command("prob", _prob, "probability of a box or an orthant", _PROB)
-    prob.add_argument("--mean", default="0", metavar="NUMBERS", help="default: 0")
-    prob.add_argument("--cov", required=True, metavar="NUMBERS", help="covariance matrix")
-    prob.add_argument("--lower", metavar="NUMBERS", help="lower limits")
-    prob.add_argument("--upper", metavar="NUMBERS", help="upper limits")
-    prob.add_argument("--df", type=float, help=_DF)
-    prob.add_argument(
-        "--complement",
-        action="store_true",
-        help="one minus the probability, with relative accuracy",
-    )
-    prob.add_argument("--rtol", type=float, help="relative error asked for; default: 1e-4")
-    prob.add_argument("--atol", type=float, help="absolute error asked for; one of both is met")
-    prob.add_argument("--n", type=_whole, help="number of points; default: what the error takes")
-    prob.add_argument(
-        "--method",
-        default="auto",
-        help=f"{', '.join(value_methods())} (default: auto); with --grad "
-        f"{', '.join(derivative_methods())}",
-    )
-    prob.add_argument("--log", action="store_true", help="the logarithm, and its derivatives")
-    prob.add_argument(
-        "--grad",
-        nargs="?",
-        const="",
-        metavar="IN",
-        help='derivatives in "mean,lower,upper,cov" or some of them; default: mean and the limits '
-        "given",
-    )
-    prob.add_argument("--seed", type=_whole, default=0, help="of the points; default: 0")
-    _add_json(prob)
-
-    argmax = command("argmax", _argmax, "which of several scores is the largest", _ARGMAX)
-    argmax.add_argument("scores", metavar="SCORES", help="a row for each problem")
-    argmax.add_argument(
-        "--sigma",
-        required=True,
-        metavar="NUMBERS",
-        help="standard deviations: one number, one for each class, a column with one for each row, "
-        "or a table",
-    )
-    argmax.add_argument(
-        "--topk", type=_whole, default=1, metavar="K", help="to be among the K largest; default: 1"
-    )
-    _add_json(argmax)
-
-    quantile = command("quantile", _quantile, "limit with a given probability", _QUANTILE)
-    quantile.add_argument("--p", required=True, metavar="NUMBERS", help="probabilities")
-    quantile.add_argument("--cov", required=True, metavar="NUMBERS", help="covariance matrix")
-    quantile.add_argument("--mean", default="0", metavar="NUMBERS", help="default: 0")
-    quantile.add_argument("--tail", choices=TAILS, default="lower", help="default: lower")
-    quantile.add_argument("--df", type=float, help=_DF)
-    quantile.add_argument(
-        "--complement",
-        action="store_true",
-        help="--p has probabilities of the complement, such as 1e-12",
-    )
-    quantile.add_argument("--rtol", type=float, help="relative error asked for; default: 1e-4")
-    quantile.add_argument("--atol", type=float, help="absolute error asked for; one of both is met")
-    quantile.add_argument("--seed", type=_whole, default=0, help="of the points; default: 0")
-    _add_json(quantile)
-
-    compare = command("compare", _compare, "compare the means of groups", _COMPARE)
-    compare.add_argument("observations", metavar="FILE", help="a table of groups and values")
-    compare.add_argument("--kind", choices=KINDS, default="dunnett", help="default: dunnett")
-    compare.add_argument("--control", metavar="NAME", help="default: the first group of the file")
-    compare.add_argument(
-        "--alternative", choices=ALTERNATIVES, default="two-sided", help="default: two-sided"
-    )
-    compare.add_argument("--level", type=float, default=0.95, help="of intervals; default: 0.95")
-    compare.add_argument("--group", metavar="NAME", help='column of groups; default: "group"')
-    compare.add_argument("--value", metavar="NAME", help='column of values; default: "value"')
-    compare.add_argument("--no-step-down", action="store_true", help="leave step-down p-values out")
-    compare.add_argument("--rtol", type=float, help="relative error asked for; default: 1e-4")
-    compare.add_argument("--seed", type=_whole, default=0, help="of the points; default: 0")
-    _add_json(compare)
-
-    text = "Versions, threads, devices, and where compiled kernels are kept."
-    _add_json(command("info", _info, "versions, threads, devices, cache", text))
-    groups = "\n".join(f"  {name:<11} {text}" for name, (_, text) in GROUPS.items())
-    text = f"""\
-Compile kernels now, so that no later run has to: of the groups given, or of all, which takes some
-minutes. They are cached; "mvnorth info" says where.
-
-{groups.replace("`", "")}"""
-    warm = command("warmup", _warmup, "compile kernels before they are needed", text)
-    warm.add_argument("groups", nargs="*", metavar="GROUP", help="default: all")
-    text = "A few probabilities with errors and times, scipy's beside them."
-    command("demo", _demo, "a few probabilities, with scipy's beside them", text)
-    return parser
-
-
-def _add_json(parser: argparse.ArgumentParser) -> None:
-    text = 'one line of JSON; infinities are the strings "Infinity" and "-Infinity"'
-    parser.add_argument("--json", action="store_true", help=text)
-
-
-def _whole(text: str) -> int:
-    """Return a whole number; 1e5 is one as well."""
-    try:
-        return int(text) if text.strip().lstrip("+-").isdecimal() else _exactly(float(text))
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}") from None
-
-
-def _exactly(number: float) -> int:
-    if number != int(number):
-        raise ValueError
-    return int(number)
 
 
 def _check_stdin(*sources: str | None) -> None:
@@ -357,6 +167,7 @@ def _argmax(options: argparse.Namespace) -> None:
     mu, deviations = score_arguments(scores, sigma)
     with _computing({"mu": scores.name, "sigma": sigma.name, "k": "--topk"}):
         prob = mvnorth.prob_topk(mu, deviations, options.topk)
+        loss = mvnorth.expected_loss(mu, deviations) if options.loss else None
     classes = scores.columns
     rows = scores.rows
     if mu.ndim == 1 and scores.values.shape[-1] == 1:  # the table was a column
@@ -365,12 +176,10 @@ def _argmax(options: argparse.Namespace) -> None:
     k = options.topk
     event = "the largest" if k == 1 else f"among the {k} largest"
     if options.json:
-        names = rows or range(1, np.atleast_2d(prob).shape[0] + 1)
-        pairs = zip(names, np.atleast_2d(prob), strict=True)
-        results = [{"row": name, "prob": row} for name, row in pairs]
+        results = score_rows(prob, loss, rows)
         print_json({"event": event, "k": k, "classes": classes, "results": results})
     else:
-        print_scores(f"probability to be {event}", prob, rows, classes)
+        print_scores(f"probability to be {event}", prob, loss, rows, classes)
 
 
 def _quantile(options: argparse.Namespace) -> int:
@@ -433,3 +242,14 @@ def _demo(options: argparse.Namespace) -> None:
     from mvnorth._demo import demo
 
     demo()
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
+    "prob": _prob,
+    "argmax": _argmax,
+    "quantile": _quantile,
+    "compare": _compare,
+    "info": _info,
+    "warmup": _warmup,
+    "demo": _demo,
+}

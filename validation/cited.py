@@ -26,7 +26,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ class Entry:
     page : str
         A file of ``docs/``.
     title : str
-        What was measured.
+        What was measured; tables of benchmarks have none.
     command, commit, date, machine : str
         How to measure it again, the commit that computed it, when and where.
     header, rows : sequences
@@ -67,7 +67,7 @@ class Entry:
 
     name: str
     page: str
-    title: str
+    title: str = field(default="", kw_only=True)
     command: str
     commit: str
     date: str
@@ -292,7 +292,7 @@ def _report_entries(report: Mapping[str, Any]) -> Iterator[Entry]:
 
     def entry(name: str, title: str, commits: Sequence[str], dates: Sequence[str]) -> Entry:
         made = _several(commits or [run["commit"]]), max([*dates, ""]) or run["date"]
-        return Entry(name, "", title, command, *made, run["machine and versions"])
+        return Entry(name, "", command, *made, run["machine and versions"], title=title)
 
     every = [each for section in report["reports"].values() for each in section["computed"]]
     commits = list(dict.fromkeys(each["commit"] for each in every))
@@ -326,7 +326,7 @@ def _benchmark_entries(run: Mapping[str, Any]) -> Iterator[Entry]:
     command = f"python -m validation.benchmarks.{run['benchmark']}"
     for each in run.get("tables", ()):
         where = run["commit"], run["time"][:10], run["machine"]
-        yield Entry(each["cite"], "", "", command, *where, each["header"], each["rows"])
+        yield Entry(each["cite"], "", command, *where, each["header"], each["rows"])
 
 
 def _rounded(cell: Any) -> Any:

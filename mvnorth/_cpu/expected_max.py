@@ -1,7 +1,7 @@
 """Expected maximum of independent normal arms: one integral a row, with relative accuracy.
 
-For X_i ~ N(mu_i, sigma_i**2) let l be the arm with the largest mean, the leader.  What the maximum
-exceeds it by on average is
+For X_i ~ N(mu_i, sigma_i**2) let l be the arm with the largest mean, the leader.  The
+expected excess of the maximum over it is
 
     E[max_j X_j] - mu_l = int F_l(t) U(t) dt,    U(t) = Pr(X_j > t for some j other than l),
 
@@ -37,7 +37,7 @@ _NEGLIGIBLE = 1e-17  # share of the result that all arms left out may have toget
 _LONGEST = 10.0  # deviations of an arm that a panel near it may span
 _COARSE = 1e-5  # error of the rule on half of the nodes; that of the other is below its cube
 _PANELS = 4000  # at most
-_NEAR = 9.0  # deviations within which an arm is looked for
+_NEAR = 9.0  # deviations of its mean within which an arm is always resolved
 _LEGENDRE_NODES, _LEGENDRE_WEIGHTS, _LEGENDRE_COARSE = rules(NODES)
 # Places in nodes, (6, NODES): offsets from the centre, U, F of the leader and phi/Phi of it, and
 # weights for derivatives of the other arms and of the leader.
@@ -82,12 +82,13 @@ def _range_of(leader, leader_deviation, gap, arm, deviation):
 
 
 @inner(FAST)
-def _choose_arms(row, mu, sigma, leader, value, at, constant, unit, kept):
+def _choose_arms(row, mu, sigma, leader, value, at, constant, unit, kept, ends):
     """``(count, scale, low, high, low_constant)``: the arms that count, as kept[:count].
 
-    scale is a lower bound of the integral; low and high limit the arms' part of it.  The constant's
-    part, for a leader that is an arm, begins at low_constant, which is infinite if it does not
-    count.
+    ends[:count] are the positions up to which panels resolve them: far above their means where only
+    their tails exceed the leader.  scale is a lower bound of the integral; low and high limit the
+    arms' part of it.  The constant's part, for a leader that is an arm, begins at low_constant,
+    which is infinite if it does not count.
     """
     d = mu.size
     own = 0.0 if leader < 0 else row[V, leader]
@@ -109,6 +110,7 @@ def _choose_arms(row, mu, sigma, leader, value, at, constant, unit, kept):
             begin, end = _range_of(at, own, (value - mu[i]) / unit, -row[M, i], row[V, i])
             low, high = min(low, begin), max(high, end)
             kept[count] = i
+            ends[count] = max(end, -row[M, i] + _NEAR * row[V, i])
             count += 1
     if most > least:
         distance = (value - constant) / unit / own
@@ -117,14 +119,15 @@ def _choose_arms(row, mu, sigma, leader, value, at, constant, unit, kept):
 
 
 @inner(FAST)
-def _too_long(row, kept, count, leader, a, b):
-    """Whether [a, b] spans too many deviations of an arm that is near."""
+def _too_long(row, kept, ends, count, leader, a, b):
+    """Whether [a, b] spans too many deviations of an arm that counts there."""
     length = b - a
     for k in range(count + (leader >= 0)):
         i = kept[k] if k < count else leader
         if length > _LONGEST * row[V, i]:
             mean, reach = -row[M, i], _NEAR * row[V, i]
-            if a < mean + reach and b > mean - reach:
+            end = ends[k] if k < count else mean + reach
+            if a < end and b > mean - reach:
                 return True
     return False
 
@@ -177,7 +180,7 @@ def _add_derivatives(row, kept, count, leader, nodes, ratios, half, moments):
 
 
 @inner(FAST)
-def _integrate(row, kept, count, leader, below, low, high, allowed, work, moments):
+def _integrate(row, kept, ends, count, leader, below, low, high, allowed, work, moments):
     """The integral of F_l U over [low, high], or of F_l where ``below`` the constant.
 
     moments are added to unless they have no columns.
@@ -191,7 +194,7 @@ def _integrate(row, kept, count, leader, below, low, high, allowed, work, moment
         a, b = stack[size, 0], stack[size, 1]
         centre, half = a + 0.5 * (b - a), 0.5 * (b - a)
         divisible = a < centre < b and panels < _PANELS
-        settled = not (divisible and _too_long(row, kept, count, leader, a, b))
+        settled = not (divisible and _too_long(row, kept, ends, count, leader, a, b))
         if settled:
             centre_at(row, centre)
             for k in range(NODES):  # the centre is rounded, the ends are not
@@ -251,7 +254,7 @@ def _finish_derivatives(mu, sigma, widest, leader, constant, wins, moments, in_m
 
 @kernel()
 def expected_max(mu, sigma, largest, loss, in_mu, in_sigma, begin, end):
-    """What the maximum exceeds the largest mean by on average, of rows [begin, end).
+    """Compute the excess of the expected maximum over the largest mean, of rows [begin, end).
 
     Relative error 1e-14, in the tails 1e-12 down to results of 1e-300; smaller ones are 0.
 
@@ -264,7 +267,7 @@ def expected_max(mu, sigma, largest, loss, in_mu, in_sigma, begin, end):
     """
     d = mu.shape[1]
     derivatives = in_mu.shape[0] > 0
-    row, kept = np.empty((7, d)), np.empty(d, np.int64)
+    row, kept, ends = np.empty((7, d)), np.empty(d, np.int64), np.empty(d)
     moments = np.empty((2, d if derivatives else 0))
     work = np.empty((6, NODES)), np.empty((d if derivatives else 0, NODES)), np.empty((_PANELS, 2))
     for b in range(begin, end):
@@ -283,13 +286,14 @@ def expected_max(mu, sigma, largest, loss, in_mu, in_sigma, begin, end):
         cut = max((constant - origin) / unit, -1e290)
         at = cut if leader < 0 else -row[M, leader]
         count, scale, low, high, low_constant = _choose_arms(
-            row, mu[b], deviations, leader, value, at, constant, unit, kept
+            row, mu[b], deviations, leader, value, at, constant, unit, kept, ends
         )
         moments[:] = 0.0
         allowed, total = _COARSE * scale, 0.0
         if low_constant < cut:
             total += _integrate(
-                row, kept, np.int64(0), leader, True, low_constant, cut, allowed, work, moments
+                row, kept, ends, np.int64(0), leader, True, low_constant, cut, allowed, work,
+                moments,
             )  # fmt: skip
         low = max(low, cut)
         alone = count == 1 and low_constant == np.inf and (leader < 0 or low > cut)
@@ -297,7 +301,7 @@ def expected_max(mu, sigma, largest, loss, in_mu, in_sigma, begin, end):
             total += scale  # the closed form
         elif low < high:
             total += _integrate(
-                row, kept, count, leader, False, low, high, allowed, work, moments
+                row, kept, ends, count, leader, False, low, high, allowed, work, moments
             )  # fmt: skip
         loss[b] = unit * total
         if derivatives:

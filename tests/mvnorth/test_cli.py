@@ -334,6 +334,28 @@ def test_argmax(folder, capsys):
     np.testing.assert_allclose([[float(x) for x in r[1:]] for r in rows[1:]], expected, atol=1e-8)
 
 
+def test_argmax_with_expected_losses(folder, capsys):
+    scores, sigma = [[1.2, 0.7, -20.0], [0.0, 0.0, 0.0]], [1.0, 2.0, 0.5]
+    expected = mvnorth.expected_loss(scores, sigma)
+    words = ["argmax", "1.2,0.7,-20;0,0,0", "--sigma", "1,2,0.5", "--loss"]
+    found = results(capsys, *words)
+    np.testing.assert_array_equal([row["loss"] for row in found], expected)
+    np.testing.assert_array_equal(
+        [row["prob"] for row in found], mvnorth.prob_argmax(scores, sigma)
+    )
+    code, out, _ = run(capsys, *words)
+    lines = out.splitlines()
+    place = lines.index("expected loss of choosing it")
+    assert code == 0
+    figures = [[float(x) for x in line.split()[1:]] for line in lines[place + 2 :]]
+    np.testing.assert_allclose(figures, expected, rtol=1e-7)
+    _, out, _ = run(capsys, "argmax", "0,-30", "--sigma", "1", "--loss")
+    column = [float(line.split()[2]) for line in out.splitlines()[2:]]
+    np.testing.assert_allclose(column, mvnorth.expected_loss([0.0, -30.0], 1.0), rtol=1e-7)
+    assert 0.0 < column[0] < 1e-90
+    assert "loss" not in results(capsys, "argmax", "0,-30", "--sigma", "1")[0]
+
+
 def test_argmax_of_a_column_and_deviations_of_rows(folder, capsys):
     Path("column.csv").write_text("who,score\nann,1\nbob,2\ncid,0\n")
     expected = mvnorth.prob_argmax([1.0, 2.0, 0.0], [0.5, 1.0, 2.0])
@@ -394,7 +416,7 @@ def test_outputs_on_the_page_are_real(folder, capsys, monkeypatch):
         _, out, err = run(capsys, *words[1:])
         same_text(out + err, output)
         count += 1
-    assert count == 15
+    assert count == 16
 
 
 # Student's t, quantiles and comparisons

@@ -128,6 +128,20 @@ def test_small_losses_keep_relative_accuracy():
     assert exact[2] < 1e-50
 
 
+@pytest.mark.parametrize(("seed", "ahead"), [(2, 6.5), (6, 10.5), (19, 13.5), (37, 11.5)])
+def test_rounded_loadings_do_not_exceed_small_losses(seed, ahead):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 7))
+    mu, c = np.append(ahead, rng.uniform(-1.0, 0.0, n - 1)), rng.uniform(0.05, 0.5, n)
+    cov = Factors(c, 0.1 * rng.normal(size=(n, 2)))
+    rough, bound = expected_loss(mu, cov=cov, rtol=1e-3, errors=True)
+    fine, error = expected_loss(mu, cov=cov, rtol=1e-8, errors=True)
+    sampled, width = expected_loss(mu, cov=cov.dense(), rtol=1e-3, errors=True)
+    assert error[0] <= 1e-8 * fine[0]
+    assert abs(rough[0] - fine[0]) <= bound[0] + error[0]
+    assert abs(sampled[0] - fine[0]) <= width[0] + error[0]
+
+
 def test_honest_errors():
     """Errors hold in 99 % of random problems, sampled ones and small ones included."""
     rng = np.random.default_rng(5)
@@ -296,6 +310,23 @@ def test_no_improvement_at_all():
         np.testing.assert_array_equal(result.grad_mu, 0.0)
     value = expected_improvement([0.0, 1.0], cov=np.zeros((2, 2)), best=2.5, log=True, errors=True)
     assert value == (-np.inf, 0.0)
+
+
+@pytest.mark.parametrize("cov", [None, np.eye(3), Factors(1.0, np.full((3, 1), 0.3))])
+def test_improvements_whose_logarithm_overflows(cov):
+    """They are zero, with derivatives of zero, and no warning."""
+    mu, best = [0.0, 1.0, 2.0], 1e200
+    options = {"sigma": 1.0} if cov is None else {"cov": cov}
+    assert expected_improvement(mu, best=best, **options) == 0.0
+    assert expected_improvement(mu, best=best, log=True, **options) == -np.inf
+    result = expected_improvement_grad(mu, best=best, log=True, **options)
+    np.testing.assert_array_equal(result.grad_mu, 0.0)
+    assert result.grad_best == 0.0
+    if cov is not None:
+        np.testing.assert_array_equal(result.grad_cov, 0.0)
+        assert result.error == 0.0
+    loss = expected_loss([0.0, -best, 1.0], **options)
+    np.testing.assert_allclose(loss[2], expected_loss([0.0, 1.0], np.ones(2))[1], rtol=1e-12)
 
 
 def test_improvement_in_the_far_tail():

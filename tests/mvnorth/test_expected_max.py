@@ -168,6 +168,18 @@ def test_many_rows_with_constants():
     np.testing.assert_allclose(gradient.value, improvement, rtol=1e-11)
 
 
+@pytest.mark.parametrize("wide", [30.0, 1e4, 1e8])
+def test_narrow_arms_far_below_a_constant_beside_wide_ones(wide):
+    """Improvements of tails hardly overlap: that of both is the sum of two closed forms."""
+    mu, sigma = np.array([-18.8, -19.343 * wide]), np.array([1.0, wide])
+    with mpmath.workdps(40):
+        total = float(sum(clark([0.0, m], [0.0, s]) for m, s in zip(mu, sigma, strict=True)))
+    result = expected_improvement_grad(mu, sigma, best=0.0)
+    np.testing.assert_allclose(expected_improvement(mu, sigma, best=0.0), total, rtol=1e-12)
+    np.testing.assert_allclose(result.value, total, rtol=1e-12)
+    np.testing.assert_allclose(result.grad_mu, norm.cdf(mu / sigma), rtol=1e-12)
+
+
 def test_many_arms_and_offsets():
     rng = np.random.default_rng(3)
     mu, sigma = rng.normal(size=5000), rng.uniform(0.1, 2.0, size=5000)

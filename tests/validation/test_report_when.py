@@ -146,9 +146,7 @@ def test_findings_can_be_read_from_a_new_run():
     section = when.section(made(0.03, sets=24), "full")
     tables = [part for part in section.walk() if isinstance(part, Table) and part.cite]
     new = [
-        cited.Entry(
-            each.cite, "", each.title, "run", "abc, def", "2030-01-01", "", each.header, each.rows
-        )
+        cited.Entry(each.cite, "", "run", "abc, def", "2030-01-01", "", each.header, each.rows)
         for each in tables
     ]
     pages = {"p.md": "".join(f"<!-- cited: {each.name} -->\n<!-- end -->\n" for each in new)}
