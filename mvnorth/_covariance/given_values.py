@@ -10,8 +10,8 @@ A_u Q = [W, F]: then Sigma_oo = L L^T, K = W L^-1, and F is a factor of the cova
 Sigma is not formed, so that what little is left of a nearly dependent coordinate is as accurate as
 A.  With Sigma = diag(c) + V V^T and B = V_o / sqrt(c_o), let [B; I] = [Q; R^-1] R be a QR
 factorisation.  The common factors have the mean R^-1 Q^T (r / sqrt(c_o)) and the covariance
-(R^T R)^-1 given X_o; the others keep their c, and have loadings V_u R^-1.  A projection with Q keeps
-digits that a solution with R^T R loses where c is small beside V.
+(R^T R)^-1 given X_o; the others keep their c, and have loadings V_u R^-1.  The projection with Q
+keeps digits that a solution with R^T R loses where c is small beside V.
 """
 
 from abc import ABC, abstractmethod
