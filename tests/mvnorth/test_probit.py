@@ -117,6 +117,16 @@ def test_four_outcomes_with_gaps_recover_the_truth():
     assert abs(gradient @ result.cov_params @ gradient) < 1e-3  # squared distance, standard errors
 
 
+def test_the_search_starts_near_the_correlations():
+    y, X, _ = simulate(3000, 4, 11)
+    y[::5, 1] = np.nan
+    _, start = mvnorth.Probit(y, X)._start()
+    assert np.abs(start - CORRELATION).max() < 0.12
+    y[:, 3] = y[:, 0]
+    _, start = mvnorth.Probit(y, X)._start()
+    assert np.linalg.eigvalsh(start).min() > 0.09
+
+
 @pytest.mark.slow
 def test_z_scores_are_standard_normal():
     z = []
