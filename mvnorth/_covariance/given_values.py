@@ -1,4 +1,4 @@
-"""Normal vectors given the values of some coordinates: the density, and what is left of the rest.
+"""Normal vectors given the values of some coordinates: density, conditional mean and covariance.
 
 With o the coordinates that are given, u the others, r the values less their means, and
 X ~ N(0, Sigma),
@@ -41,7 +41,7 @@ def transposed(matrices: np.ndarray) -> np.ndarray:
 
 
 class Given(ABC):
-    """What the values of the coordinates o leave of the others; N is 1 or the number of rows.
+    """The distribution of the coordinates u given those of o; N is 1 or the number of rows.
 
     Attributes
     ----------

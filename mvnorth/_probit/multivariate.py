@@ -139,7 +139,7 @@ class Probit(ProbitModel):
         rtol : float, optional
             Relative error of the likelihood of each observation instead. Default: up to three
             outcomes are exact; four to six take 1e-4 with at most 4096 points, mostly by Gauss
-            rules; more of them 4096 points. ``llf_error`` of the result says what came of it.
+            rules; more of them 4096 points. ``llf_error`` of the result bounds the error.
         seed : int
             Seed of the random shifts of these points.
         maxiter : int

@@ -19,7 +19,7 @@ class Summary(str):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ProbitEstimates:
-    """What the results of all probit models have.
+    """Estimates of a probit model with standard errors, intervals and a table.
 
     Attributes
     ----------
