@@ -153,11 +153,7 @@ def _chain(
         g_error = g_error + inherited[:, None] * (np.abs(g) + given.sharpness)
     back, back_error = times(g[:, None], g_error[:, None], given.gain)
     in_mean = weight - back[:, 0]
-    pull = np.sum(np.abs(weight) * given.deviation, axis=1)
-    pull = pull + np.sum(np.abs(g) * given.spread, axis=1)
-    stiffness = np.abs(given.precision)
-    moved = given.rounded * given.deviation * pull[:, None] + _EPS * np.abs(r)
-    weight_error = (stiffness @ moved[:, :, None])[:, :, 0]
+    weight_error = given.weight_error(r, weight, g)
     in_mean_error = weight_error + back_error[:, 0]
     for name in ("lower", "upper"):
         value[name][:, ~observed], error[name][:, ~observed] = (
@@ -187,12 +183,8 @@ def _chain(
         value["cov"] += 0.5 * (pair + transposed(pair))
         error["cov"] += 0.5 * (pair_error + transposed(pair_error))
         both = np.ix_(np.arange(size), observed.nonzero()[0], observed.nonzero()[0])
-        precision = given.precision
-        value["cov"][both] -= 0.5 * precision
-        own = given.rounded * np.sum(
-            stiffness * given.deviation[:, None], axis=2
-        )  # of Sigma_oo^-1 d Sigma_oo Sigma_oo^-1
-        error["cov"][both] += 0.5 * own[:, :, None] * own[:, None, :] / given.rounded
+        value["cov"][both] -= 0.5 * given.precision
+        error["cov"][both] += 0.5 * given.precision_error()
     return Derivatives(value, error)
 
 

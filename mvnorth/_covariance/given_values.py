@@ -1,4 +1,4 @@
-"""Normal vectors given the values of some coordinates: the density, and what is left of the rest.
+"""Normal vectors given the values of some coordinates: density, conditional mean and covariance.
 
 With o the coordinates that are given, u the others, r the values less their means, and
 X ~ N(0, Sigma),
@@ -8,13 +8,14 @@ X ~ N(0, Sigma),
 For Sigma = A A^T an orthogonal Q from the QR factorisation of A_o^T makes A_o Q = [L, 0] and
 A_u Q = [W, F]: then Sigma_oo = L L^T, K = W L^-1, and F is a factor of the covariance that is left.
 Sigma is not formed, so that what little is left of a nearly dependent coordinate is as accurate as
-A.  With Sigma = diag(c) + V V^T and B = V_o / sqrt(c_o), the common factors have the covariance
-(R^T R)^-1 given X_o, where R^T R = I + B^T B; the others keep their c, and have loadings V_u R^-1.
+A.  With Sigma = diag(c) + V V^T and B = V_o / sqrt(c_o), let [B; I] = [Q; R^-1] R be a QR
+factorisation.  The common factors have the mean R^-1 Q^T (r / sqrt(c_o)) and the covariance
+(R^T R)^-1 given X_o; the others keep their c, and have loadings V_u R^-1.  The projection with Q
+keeps digits that a solution with R^T R loses where c is small beside V.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,7 +41,7 @@ def transposed(matrices: np.ndarray) -> np.ndarray:
 
 
 class Given(ABC):
-    """What the values of the coordinates o leave of the others; N is 1 or the number of rows.
+    """The distribution of the coordinates u given those of o; N is 1 or the number of rows.
 
     Attributes
     ----------
@@ -78,8 +79,12 @@ class Given(ABC):
         """Return the relative change of a probability by rounding of variances, (N, u)."""
 
     @abstractmethod
-    def back(self, g: np.ndarray) -> np.ndarray:
-        """Return K^T g for g (B, u), (B, o)."""
+    def weight_error(self, r: np.ndarray, weight: np.ndarray, g: np.ndarray) -> np.ndarray:
+        """Return bounds on the rounding errors of Sigma_oo^-1 r - K^T g, (B, o)."""
+
+    @abstractmethod
+    def precision_error(self) -> np.ndarray:
+        """Return bounds on the rounding errors of Sigma_oo^-1, (N, o, o)."""
 
     @property
     @abstractmethod
@@ -100,8 +105,7 @@ class Given(ABC):
         count = r.shape[1]
         square = np.sum(white * white, axis=1)
         value = -0.5 * (square + count * _LOG_2_PI) - self.half_log_det()
-        pull = np.sum(np.abs(weight) * self.deviation, axis=1)
-        unknown = self.rounded * (pull**2 + self.precision_trace())
+        unknown = self.rounded * (self.square_cost(r, weight) + self.precision_trace())
         slope = np.sum(np.abs(weight * r), axis=1)
         return value, unknown + _EPS * (slope + count + square + np.abs(value)), weight
 
@@ -109,6 +113,10 @@ class Given(ABC):
     def rounded(self) -> float:
         """Rounding error of entries of the covariance relative to the deviations."""
         return (4.0 + np.sqrt(self.deviation.shape[1])) * _EPS
+
+    def square_cost(self, r: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Return the change of r^T Sigma_oo^-1 r by rounding, over ``rounded``, (B,)."""
+        return np.asarray(np.sum(np.abs(weight) * self.deviation, axis=1) ** 2)
 
     @abstractmethod
     def precision_trace(self) -> np.ndarray:
@@ -160,8 +168,15 @@ class DenseGiven(Given):
     def covariance_cost(self) -> np.ndarray:
         return self.rounded * (self.sharpness * self.spread) ** 2
 
-    def back(self, g: np.ndarray) -> np.ndarray:
-        return apply(transposed(self._gain), g)
+    def weight_error(self, r: np.ndarray, weight: np.ndarray, g: np.ndarray) -> np.ndarray:
+        pull = np.sum(np.abs(weight) * self.deviation, axis=1)
+        pull = pull + np.sum(np.abs(g) * self.spread, axis=1)
+        moved = self.rounded * self.deviation * pull[:, None] + _EPS * np.abs(r)
+        return apply(np.abs(self.precision), moved)
+
+    def precision_error(self) -> np.ndarray:
+        moved = np.sum(np.abs(self.precision) * self.deviation[:, None], axis=2)
+        return self.rounded * moved[:, :, None] * moved[:, None, :]
 
     @property
     def gain(self) -> np.ndarray:
@@ -187,65 +202,84 @@ class FactorsGiven(Given):
         make: "Callable[[np.ndarray, np.ndarray], CovarianceRows]",
     ) -> None:
         """``make`` makes covariances of c (N, u) and V (N, u, k)."""
-        self._c, self._V, self._others = c[:, observed], V[:, observed], V[:, ~observed]
-        self._B = self._V / np.sqrt(self._c)[:, :, None]
+        self._root_c, self._others = np.sqrt(c[:, observed]), V[:, ~observed]
+        B = V[:, observed] / self._root_c[:, :, None]
         identity = np.broadcast_to(np.eye(V.shape[2]), (len(V), V.shape[2], V.shape[2]))
-        self._R = np.linalg.qr(np.concatenate([self._B, identity], axis=1), mode="r")
+        Q, self._R = np.linalg.qr(np.concatenate([B, identity], axis=1))
+        self._Q = np.ascontiguousarray(Q[:, : B.shape[1]])
         self._root = np.linalg.inv(self._R)
         own = np.ascontiguousarray(c[:, ~observed])
-        self.covariance = make(own, np.ascontiguousarray(self._others @ self._root))
-        self.deviation = np.sqrt(self._c + np.sum(self._V**2, axis=2))
-        self.determined = np.zeros(self._c.shape, dtype=bool)
-        # c and V are rounded relative to themselves, and so are the conditional deviations.
+        self._loadings = np.ascontiguousarray(self._others @ self._root)
+        self.covariance = make(own, self._loadings)
+        self.deviation = np.sqrt(c[:, observed] + np.sum(V[:, observed] ** 2, axis=2))
+        self.determined = np.zeros(self._root_c.shape, dtype=bool)
         self.spread = self.covariance.deviations()
         self.sharpness = 1.0 / np.sqrt(own)
+        self._norm = np.linalg.norm(self._R, axis=(1, 2))
+        self._condition = self._norm * np.linalg.norm(self._root, axis=(1, 2))
 
-    def _factors(self, r: np.ndarray) -> np.ndarray:
-        """Return the conditional means of the common factors, (B, k)."""
-        inner = apply(transposed(self._B), r / np.sqrt(self._c))
-        return apply(self._root, apply(transposed(self._root), inner))
+    def _project(self, r: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the residual (B, o) in units of sqrt(c), Q^T (r / sqrt(c)), and R^-1 times it."""
+        scaled = r / self._root_c
+        y = apply(transposed(self._Q), scaled)
+        return scaled - apply(self._Q, y), y, apply(self._root, y)
+
+    def _lost(self, r: np.ndarray) -> np.ndarray:
+        """Return the rounding error of the projection, (B,), over ``rounded``.
+
+        Perturbations E of [B; I], which are small beside its columns, move the projection by
+        E z and R^-T E^T times the residual.
+        """
+        residual, _, z = self._project(r)
+        left = np.hypot(np.linalg.norm(residual, axis=1), np.linalg.norm(z, axis=1))
+        size = np.linalg.norm(r / self._root_c, axis=1)
+        return np.asarray(size + self._norm * np.linalg.norm(z, axis=1) + self._condition * left)
 
     def whiten(self, r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        z = self._factors(r)
-        own = r - apply(self._V, z)
-        return np.concatenate([own / np.sqrt(self._c), z], axis=1), own / self._c
+        residual, _, z = self._project(r)
+        return np.concatenate([residual, z], axis=1), residual / self._root_c
 
     def half_log_det(self) -> np.ndarray:
         diagonal = np.abs(np.diagonal(self._R, axis1=1, axis2=2))
-        return np.asarray(0.5 * np.log(self._c).sum(axis=1) + np.log(diagonal).sum(axis=1))
+        return np.asarray(np.log(self._root_c).sum(axis=1) + np.log(diagonal).sum(axis=1))
 
     def shift(self, r: np.ndarray) -> np.ndarray:
-        return apply(self._others, self._factors(r))
+        return apply(self._loadings, self._project(r)[1])
 
     def shift_error(self, r: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        return self.rounded * apply(np.abs(self._others), np.abs(self._factors(r)))
+        y = np.abs(self._project(r)[1])
+        product = apply(np.abs(self._others) @ np.abs(self._root), y)
+        moved = np.linalg.norm(self._loadings, axis=2) * self._lost(r)[:, None]
+        return self.rounded * (product + moved)
 
     def covariance_cost(self) -> np.ndarray:
-        return np.full(self.sharpness.shape, self.rounded)
+        product = np.sum(np.abs(self._others) @ np.abs(self._root), axis=2)
+        return self.rounded * (self._condition[:, None] + self.sharpness * product)
 
-    def back(self, g: np.ndarray) -> np.ndarray:
-        inner = apply(transposed(self._others), g)
-        z = apply(self._root, apply(transposed(self._root), inner))
-        return np.asarray(apply(self._B, z) / np.sqrt(self._c))
+    def weight_error(self, r: np.ndarray, weight: np.ndarray, g: np.ndarray) -> np.ndarray:
+        product = np.abs(self._others) @ np.abs(self._root)
+        pull = np.linalg.norm(apply(transposed(product), np.abs(g)), axis=1)
+        lost = self._lost(r) + self._condition * pull
+        return self.rounded * lost[:, None] / self._root_c
 
-    @cached_property
-    def _regression(self) -> np.ndarray:
-        """Regression of the common factors on the coordinates that are given, (N, k, o)."""
-        scaled = transposed(self._B / np.sqrt(self._c)[:, :, None])
-        return self._root @ (transposed(self._root) @ scaled)
+    def precision_error(self) -> np.ndarray:
+        error = self.rounded * self._condition[:, None, None]
+        return error / self._root_c[:, :, None] / self._root_c[:, None, :]
 
     @property
     def gain(self) -> np.ndarray:
-        return self._others @ self._regression
+        return self._loadings @ transposed(self._Q / self._root_c[:, :, None])
 
     @property
     def precision(self) -> np.ndarray:
-        left = np.eye(self._c.shape[1]) - self._V @ self._regression
-        return left / self._c[:, :, None]
+        left = np.eye(self._Q.shape[1]) - self._Q @ transposed(self._Q)
+        return left / self._root_c[:, :, None] / self._root_c[:, None, :]
+
+    def square_cost(self, r: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        return np.asarray(np.linalg.norm(self.whiten(r)[0], axis=1) * self._lost(r))
 
     def precision_trace(self) -> np.ndarray:
-        # c and V are rounded, not the covariance: nothing is amplified.
-        return np.full(len(self._c), float(self._c.shape[1]))
+        return self._Q.shape[1] + self._Q.shape[2] * self._condition
 
 
 def _lower_triangular(factor: np.ndarray) -> np.ndarray:

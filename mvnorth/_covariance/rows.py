@@ -114,7 +114,7 @@ class CovarianceRows(ABC):
         return dense.covariance.given_value(dense, rows, coordinates, values)
 
     def given_values(self, observed: np.ndarray) -> "Given":
-        """Return what values of the ``observed`` coordinates, (d,) bool, leave of the others."""
+        """Return the distribution of the others given the ``observed`` coordinates, (d,) bool."""
         from mvnorth._covariance.given_values import DenseGiven
 
         return DenseGiven(self.dense(), observed)

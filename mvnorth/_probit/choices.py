@@ -1,10 +1,12 @@
 """Read choices, and covariates of the alternatives."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mvnorth._arguments import real_array
+from mvnorth._probit.tables import columns_by_name
 
 
 def read_choices(y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -32,12 +34,25 @@ def read_choices(y: Any) -> tuple[np.ndarray, np.ndarray]:
     return labels, index.reshape(-1)
 
 
-def read_alternatives(Z: Any, n: int | None, J: int) -> tuple[np.ndarray | None, list[str]]:
-    """Return covariates of alternatives (n, J, k) and their names."""
+def read_alternatives(
+    Z: Any, n: int | None, labels: Sequence[Any]
+) -> tuple[np.ndarray | None, list[str]]:
+    """Return covariates of alternatives (n, J, k) and their names.
+
+    Columns of data frames in a dict are those of the alternatives, by name.
+    """
     if Z is None:
         return None, []
+    J = len(labels)
     if isinstance(Z, dict):
-        parts = [real_array(f"Z[{name!r}]", part, infinite=False) for name, part in Z.items()]
+        parts = [
+            real_array(
+                f"Z[{name!r}]",
+                columns_by_name(f"Z[{name!r}]", part, [str(label) for label in labels]),
+                infinite=False,
+            )
+            for name, part in Z.items()
+        ]
         for name, part in zip(Z, parts, strict=True):
             if part.ndim != 2 or part.shape[1] != J or part.shape[0] != (n or len(parts[0])):
                 raise ValueError(

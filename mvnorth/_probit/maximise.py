@@ -17,6 +17,7 @@ _GRADIENT = 1e-5  # standard errors from the maximum, where the search ends
 _ACCEPTED = 2e-2  # where it counts as converged if steps do not come closer
 # Standard errors, for differences of gradients: of exact ones, and of those with jumps.
 _STEP, _LONG_STEP, _EXACT = 0.01, 0.1, 1e-6
+_SINGULAR = 1e-4  # eigenvalues of the information beside outer products; differences err as much
 _SCORING = 5  # steps of scoring in any case; afterwards as long as they need not be halved
 _CLOSE = 0.3  # squared standard errors from the maximum, where BFGS takes over
 
@@ -73,21 +74,26 @@ class Maximum:
 class _Counter:
     def __init__(self, evaluate: Evaluate) -> None:
         self._evaluate, self.calls = evaluate, 0
-        self._last: tuple[bytes, Scores] | None = None
 
     def __call__(self, parameters: np.ndarray) -> Scores:
-        key = np.asarray(parameters, dtype=np.float64).tobytes()
-        if self._last is None or self._last[0] != key:
-            self.calls += 1
-            self._last = key, self._evaluate(np.asarray(parameters))
-        return self._last[1]
+        self.calls += 1
+        return self._evaluate(parameters)
 
 
 def inverse_root(scores: np.ndarray) -> np.ndarray:
-    """Return C with C C^T the inverse of S^T S; directions without information count as weak."""
-    _, values, vectors = np.linalg.svd(scores, full_matrices=False)
-    values = np.maximum(values, 1e-8 * values.max(initial=1e-300))
-    return np.asarray(vectors.T / values)
+    """Return C (k, k) with C C^T the inverse of S^T S, for scores S (n, k).
+
+    Directions without information, as if n is less than k, count as the one with the most, so that
+    steps along them stay moderate. Units of the parameters do not matter.
+    """
+    size = np.linalg.norm(scores, axis=0)
+    size[size == 0.0] = 1.0
+    padding = np.zeros((size.size, size.size))
+    R = np.linalg.qr(np.concatenate([scores / size, padding]), mode="r")
+    _, values, vectors = np.linalg.svd(R)
+    most = values.max(initial=1e-300)
+    values = np.where(values > 1e-8 * most, values, most)
+    return np.asarray(vectors.T / values / size[:, None])
 
 
 def maximise(evaluate: Evaluate, start: np.ndarray, maxiter: int) -> Maximum:
@@ -175,7 +181,7 @@ def covariance(evaluate: Evaluate, maximum: Maximum, kind: str) -> np.ndarray | 
         least = np.linalg.eigvalsh(outer).min(initial=1.0)
         return root @ np.linalg.inv(outer) @ root.T if least > 1e-6 else None
     information = observed_information(evaluate, maximum)
-    if not np.linalg.eigvalsh(information).min(initial=1.0) > 1e-8:
+    if not np.linalg.eigvalsh(information).min(initial=1.0) > _SINGULAR:
         return None
     inverse = np.linalg.inv(information)
     inner = inverse if kind == "hessian" else inverse @ outer @ inverse

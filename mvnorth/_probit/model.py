@@ -1,4 +1,4 @@
-"""What probit models share: parameters, the log-likelihood, and the fit."""
+"""Base of probit models: parameters, the log-likelihood, and the fit."""
 
 import warnings
 from abc import ABC, abstractmethod
@@ -34,7 +34,7 @@ class Accuracy:
 
     @classmethod
     def read(cls, n: Any, rtol: Any, seed: Any, d: int) -> "Accuracy":
-        """Return what a user asked for; defaults depend on the number of coordinates."""
+        """Return the accuracy of these arguments; defaults depend on the number of coordinates."""
         points = _arguments.points_count(n)
         _arguments.tolerance(rtol, None, points)
         start = _arguments.whole_number("seed", seed, at_least=0)
@@ -194,7 +194,7 @@ class ProbitModel(ABC):
         return Fit(params, cov, matrix, maximum, cov_type)
 
     def _hint(self, matrix: np.ndarray) -> str:
-        """Return what the matrix says about the cause of a failure."""
+        """Return a sentence on correlations near 1, a likely cause of a failure, or nothing."""
         correlation = matrix / np.sqrt(np.outer(np.diag(matrix), np.diag(matrix)))
         largest = np.abs(np.tril(correlation, -1)).max(initial=0.0)
         if largest < _BOUNDARY:

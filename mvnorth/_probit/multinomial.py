@@ -42,9 +42,10 @@ class MultinomialProbit(ProbitModel):
         in sorted order.
     X : array_like (n, p) or a data frame, optional
         Covariates of the observation, with one coefficient for each alternative but the base.
-    Z : array_like (n, J, k), or dict of array_like (n, J), optional
+    Z : array_like (n, J, k), or dict of array_like (n, J) or data frames, optional
         Covariates of the alternatives, such as prices, each with one coefficient for all of them;
-        a dict gives them names.
+        a dict gives them names. Columns of arrays are in the sorted order of the alternatives,
+        those of data frames have their labels.
     covariance : {"independent", "free"}
         Independent errors of the same variance, 1/2 each; or any covariance of the differences,
         which takes much data to estimate, and covariates in Z to estimate well (Keane 1992).
@@ -98,7 +99,9 @@ class MultinomialProbit(ProbitModel):
         self._others = np.delete(np.arange(self.J), self.base)
         self._intercept = bool(intercept)
         self._table = self._read_X(y, X)
-        Z_values, self._Z_names = read_alternatives(Z, self.n, self.J)
+        for name, part in Z.items() if isinstance(Z, dict) else ():
+            same_rows("y", y, f"Z[{name!r}]", part)
+        Z_values, self._Z_names = read_alternatives(Z, self.n, self.alternatives)
         of_others = [str(self.alternatives[j]) for j in self._others]
         own = self._table.names if self._table is not None else ()
         coefficients = [f"{other}: {name}" for other in of_others for name in own]
@@ -260,7 +263,8 @@ class MultinomialProbit(ProbitModel):
         if given_X:
             assert self._table is not None
             values = read_again("X", X, self._table, intercept=self._intercept)
-        Z_values, names = read_alternatives(Z, None if values is None else len(values), self.J)
+        count = None if values is None else len(values)
+        Z_values, names = read_alternatives(Z, count, self.alternatives)
         if names != self._Z_names:
             raise ValueError(f"Z must have {self._Z_names}, got {names}")
         size = len(values) if values is not None else len(Z_values)  # type: ignore[arg-type]

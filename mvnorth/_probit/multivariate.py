@@ -22,7 +22,12 @@ from mvnorth._probit.tables import (
     same_rows,
     with_constant,
 )
-from mvnorth._probit.univariate import is_suspicious, newton, require_overlap
+from mvnorth._probit.univariate import (
+    is_suspicious,
+    newton,
+    one_step_correlations,
+    require_overlap,
+)
 
 
 class Probit(ProbitModel):
@@ -134,7 +139,7 @@ class Probit(ProbitModel):
         rtol : float, optional
             Relative error of the likelihood of each observation instead. Default: up to three
             outcomes are exact; four to six take 1e-4 with at most 4096 points, mostly by Gauss
-            rules; more of them 4096 points. ``llf_error`` of the result says what came of it.
+            rules; more of them 4096 points. ``llf_error`` of the result bounds the error.
         seed : int
             Seed of the random shifts of these points.
         maxiter : int
@@ -169,7 +174,9 @@ class Probit(ProbitModel):
                     sign[:, None] * X, design.names, f"outcome {self.outcomes[j]!r} of y"
                 )
             found.append(b)
-        return np.concatenate(found), np.eye(self.q)
+        coefficients = np.concatenate(found)
+        t = self._sign * self._means(coefficients, [design.values for design in self._designs])
+        return coefficients, one_step_correlations(t, self._sign, self._seen)
 
     def _means(self, coefficients: np.ndarray, designs: Sequence[np.ndarray]) -> np.ndarray:
         parts = zip(designs, self._places, strict=True)

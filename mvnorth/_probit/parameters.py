@@ -101,13 +101,13 @@ class ScaledCovarianceParameters(MatrixParameters):
     def _factor(self, free: np.ndarray) -> np.ndarray:
         L = np.eye(self.q)
         own = self.rows == self.columns
-        with np.errstate(over="ignore"):
-            L[self.rows, self.columns] = np.where(own, np.exp(np.where(own, free, 0.0)), free)
+        L[self.rows, self.columns] = np.where(own, np.exp(np.where(own, free, 0.0)), free)
         return L
 
     def matrix(self, free: np.ndarray) -> np.ndarray:
-        L = self._factor(free)
-        return np.asarray(L @ L.T)
+        with np.errstate(over="ignore", invalid="ignore"):  # a step may be too long
+            L = self._factor(free)
+            return np.asarray(L @ L.T)
 
     def free(self, matrix: np.ndarray) -> np.ndarray:
         L = np.linalg.cholesky(matrix)

@@ -19,7 +19,7 @@ class Summary(str):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ProbitEstimates:
-    """What the results of all probit models have.
+    """Estimates of a probit model with standard errors, intervals and a table.
 
     Attributes
     ----------
@@ -107,8 +107,9 @@ class ProbitEstimates:
             self.names, self.params, self.bse, self.tvalues, self.pvalues, *ends.T, strict=True
         )
         for name, value, error, z, p, low, high in columns:
-            figures = [f"{value:.4f}", f"{error:.4f}", f"{z:.3f}", f"{p:.3f}"]
-            lines.append([name, *figures, f"{low:.4f}", f"{high:.4f}"])
+            form = ".3e" if error < 1e-3 else ".4f"  # a covariate may have large units
+            value, error, low, high = (format(v, form) for v in (value, error, low, high))
+            lines.append([name, value, error, f"{z:.3f}", f"{p:.3f}", low, high])
         kind = {"hessian": "observed information", "opg": "outer products", "robust": "sandwich"}
         facts = [
             ["observations", f"{self.nobs}", "log-likelihood", f"{self.llf:.4f}"],

@@ -41,7 +41,7 @@ def read_table(argument: str, value: Any, prefix: str, *, missing: bool = False)
         ]
         array = np.column_stack(parts) if parts else np.empty((0, 0))
     else:
-        array = numbers(argument, value)
+        array = numbers(argument, _without_na(value))
         if array.ndim == 1:
             array = array[:, None]
         series = getattr(value, "name", None)
@@ -65,10 +65,17 @@ def read_table(argument: str, value: Any, prefix: str, *, missing: bool = False)
 
 
 def _one_column(argument: str, name: str, column: Any) -> np.ndarray:
-    array = numbers(f"column {name!r} of {argument}", column)
+    array = numbers(f"column {name!r} of {argument}", _without_na(column))
     if array.ndim != 1:
         raise ValueError(f"{argument} has two columns of the same name: {name!r}")
     return array
+
+
+def _without_na(column: Any) -> Any:
+    """Return a series of pandas' nullable numbers or booleans as float64, with NaN for NA."""
+    dtype = getattr(column, "dtype", None)
+    nullable = hasattr(dtype, "na_value") and getattr(dtype, "kind", "") in tuple("biuf")
+    return column.astype("float64") if nullable else column
 
 
 def with_constant(table: Table) -> Table:
@@ -86,13 +93,8 @@ def with_constant(table: Table) -> Table:
 def read_again(argument: str, value: Any, like: Table, *, intercept: bool) -> np.ndarray:
     """Return new rows of a design matrix that was read before, columns by name if it has them."""
     names = like.names[1:] if intercept else like.names
-    columns = getattr(value, "columns", None)
-    if columns is not None and like.named:
-        known = {str(name): name for name in columns}
-        missing = [name for name in names if name not in known]
-        if missing:
-            raise ValueError(f"{argument} has no column {', '.join(map(repr, missing))}")
-        value = value[[known[name] for name in names]]
+    if hasattr(value, "columns") and like.named:
+        value = columns_by_name(argument, value, names)
     elif np.ndim(value) == 1 and len(names) > 1:
         value = np.asarray(value)[None]  # one row
     table = read_table(argument, value, "x")
@@ -103,6 +105,18 @@ def read_again(argument: str, value: Any, like: Table, *, intercept: bool) -> np
         )
     ones = np.ones((len(table.values), int(intercept)))
     return np.hstack([ones, table.values])
+
+
+def columns_by_name(argument: str, value: Any, names: Sequence[str]) -> Any:
+    """Return the columns of a data frame that have these names, in this order; else ``value``."""
+    columns = getattr(value, "columns", None)
+    if columns is None:
+        return value
+    known = {str(name): name for name in columns}
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise ValueError(f"{argument} has no column {', '.join(map(repr, missing))}")
+    return value[[known[name] for name in names]]
 
 
 def same_rows(first: str, one: Any, second: str, other: Any) -> None:

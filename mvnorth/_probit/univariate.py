@@ -46,6 +46,30 @@ def newton(X: np.ndarray, sign: np.ndarray) -> tuple[np.ndarray, float, bool]:
     return b, value, False
 
 
+def one_step_correlations(t: np.ndarray, sign: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Return a correlation matrix (q, q) near that of the errors, to start a search from.
+
+    It is a step of scoring from independence for each pair of outcomes: the sum of the products of
+    their scores over its expected information; shrunk until it is well conditioned.
+
+    Parameters
+    ----------
+    t : (n, q) linear predictors times ``sign``
+    sign, seen : (n, q) +1 or -1 for an outcome of 1 or 0, and whether it was observed
+    """
+    from scipy.special import log_ndtr
+
+    density = -0.5 * (t * t + np.log(2.0 * np.pi))
+    scores = np.where(seen, sign * np.exp(density - log_ndtr(t)), 0.0)
+    information = np.where(seen, np.exp(2.0 * density - log_ndtr(t) - log_ndtr(-t)), 0.0)
+    R = scores.T @ scores / np.maximum(information.T @ information, 1e-300)
+    R = np.clip(R, -0.8, 0.8)
+    np.fill_diagonal(R, 1.0)
+    least = float(np.linalg.eigvalsh(R).min())
+    shrink = min(1.0, 0.9 / (1.0 - least)) if least < 1.0 else 1.0
+    return np.asarray(np.eye(len(R)) + shrink * (R - np.eye(len(R))))
+
+
 def is_suspicious(predictors: np.ndarray, converged: bool) -> bool:
     """Return whether estimates may be on their way to infinity."""
     return not converged or bool(np.abs(predictors).max(initial=0.0) > _SUSPICIOUS)

@@ -125,6 +125,102 @@ def test_derivatives_against_mpmath():
             assert result.grad_lower[0] == result.grad_upper[0]
 
 
+def exact_interval_given_values(x, low, high, mean, cov):
+    """log f(X_1..X_o = x, low <= X_d <= high) for matrices of mpmath."""
+    count = len(x)
+    inner, row = cov[:count, :count], cov[count : count + 1, :count]
+    r = x - mean[:count, :]
+    weight, gain = (mp.lu_solve(inner, column) for column in (r, row.T))
+    centre, variance = mean[count] + (row * weight)[0], cov[count, count] - (row * gain)[0]
+    z = [(limit - centre) / mp.sqrt(2 * variance) for limit in (low, high)]
+    first, last = (z[0], z[1]) if z[0] > 0 else (-z[1], -z[0])
+    mass = mp.log((mp.erfc(first) - mp.erfc(last)) / 2)
+    return mass - (r.T * weight)[0] / 2 - mp.log(mp.det(2 * mp.pi * inner)) / 2
+
+
+def exact_derivatives(x, low, high, mean, cov):
+    """The same, and its derivatives in the mean (d,) and the covariance (d, d)."""
+    d, step = len(mean), mpmath.mpf("1e-25")
+    in_mean, in_cov = np.zeros(d), np.zeros((d, d))
+    for i in range(d):
+        ends = []
+        for sign in (1, -1):
+            moved = mean.copy()
+            moved[i] += sign * step
+            ends.append(exact_interval_given_values(x, low, high, moved, cov))
+        in_mean[i] = (ends[0] - ends[1]) / (2 * step)
+        for j in range(i + 1):
+            ends = []
+            for sign in (1, -1):
+                moved = cov.copy()
+                moved[i, j] += sign * step / 2
+                moved[j, i] += sign * step / 2
+                ends.append(exact_interval_given_values(x, low, high, mean, moved))
+            in_cov[i, j] = in_cov[j, i] = (ends[0] - ends[1]) / (2 * step)
+    return exact_interval_given_values(x, low, high, mean, cov), in_mean, in_cov
+
+
+def nearly_dependent(rng, d):
+    """A dense covariance whose correlations are up to 1 - 1e-11."""
+    A = rng.normal(size=(d, d))
+    size = 10 ** rng.uniform(-5.0, 0.0)
+    if rng.uniform() < 0.5:
+        A[1:-1] = A[0] + size * A[1:-1]  # the observed ones
+    else:
+        A[-1] = A[:-1].sum(axis=0) + size * A[-1]  # the last one, given the others
+    cov = A @ A.T
+    return (cov + cov.T) / 2, np.sqrt(np.diag(cov)) * rng.normal(size=d)
+
+
+def strong_factors(rng, d):
+    """Common factors with variances of the rest down to 1e-12."""
+    c, V = 10 ** rng.uniform(-12.0, 0.0, d), rng.normal(size=(d, rng.integers(1, 3)))
+    deviation = V @ rng.normal(size=V.shape[1]) * 10 ** rng.uniform(-1.0, 2.0)
+    return mvnorth.Factors(c, V), deviation + np.sqrt(c) * rng.normal(size=d)
+
+
+def opposite_values(rng, d):
+    """Two observed coordinates that are nearly the same, with different values."""
+    a, t, correlation = rng.uniform(0.2, 0.8), rng.normal(), 1.0 - 10 ** rng.uniform(-10.0, -4.0)
+    cov = np.array([[1.0, correlation, a], [correlation, 1.0, a], [a, a, 1.0]])
+    return cov, np.array([t + 1.0, t - 1.0, a * t])
+
+
+def cancelling_factors(rng, d):
+    """Two factors with large values, whose difference is the last coordinate."""
+    V = np.vstack([[[1.0, 0.3], [0.2, 1.0]] + 0.1 * rng.normal(size=(2, 2)), [1.0, -1.0]])
+    return mvnorth.Factors(10 ** rng.uniform(-12.0, -6.0), V), V.sum(axis=1) * rng.uniform(1, 100)
+
+
+@pytest.mark.parametrize(
+    "kind", [nearly_dependent, opposite_values, strong_factors, cancelling_factors]
+)
+def test_rounding_errors_of_ill_conditioned_covariances(kind):
+    rng = np.random.default_rng(3)
+    with mp.workdps(70):
+        for _ in range(30):
+            cov, deviation = kind(rng, rng.integers(3, 5))
+            mean = rng.normal(size=deviation.size)
+            lower = mean + deviation
+            lower[-1] -= 10 ** rng.uniform(-6.0, 0.0)
+            upper = lower.copy()
+            upper[-1] = np.inf if rng.uniform() < 0.5 else lower[-1] + 10 ** rng.uniform(-5.0, 0.0)
+            result = mvnorth.censored_logpdf_grad(lower, upper, mean, cov)
+            if isinstance(cov, mvnorth.Factors):
+                V = mp.matrix(cov.V.tolist())
+                sigma = V * V.T + mp.diag(cov.c.tolist())
+            else:
+                sigma = mp.matrix(cov.tolist())
+            x, centre = mp.matrix(lower[:-1].tolist()), mp.matrix(mean.tolist())
+            value, in_mean, in_cov = exact_derivatives(x, lower[-1], upper[-1], centre, sigma)
+            assert abs(result.logpdf - value) <= result.error
+            for found, truth, error in (
+                (result.grad_mean, in_mean, result.grad_mean_error),
+                (result.grad_cov, in_cov, result.grad_cov_error),
+            ):
+                assert (np.abs(found - truth) <= error + 1e-15 * np.abs(truth)).all()
+
+
 def test_two_intervals_given_one_value_by_quadrature():
     cov = np.array([[1.0, 0.4, -0.3], [0.4, 2.0, 0.5], [-0.3, 0.5, 1.5]])
     mean, x = np.array([0.2, -0.1, 0.4]), 0.9

@@ -117,6 +117,16 @@ def test_four_outcomes_with_gaps_recover_the_truth():
     assert abs(gradient @ result.cov_params @ gradient) < 1e-3  # squared distance, standard errors
 
 
+def test_the_search_starts_near_the_correlations():
+    y, X, _ = simulate(3000, 4, 11)
+    y[::5, 1] = np.nan
+    _, start = mvnorth.Probit(y, X)._start()
+    assert np.abs(start - CORRELATION).max() < 0.12
+    y[:, 3] = y[:, 0]
+    _, start = mvnorth.Probit(y, X)._start()
+    assert np.linalg.eigvalsh(start).min() > 0.09
+
+
 @pytest.mark.slow
 def test_z_scores_are_standard_normal():
     z = []
@@ -206,6 +216,38 @@ def test_pandas_frames():
     frame["town"] = "Bern"
     with pytest.raises(TypeError, match="column 'town' of X must be an array of real numbers"):
         mvnorth.Probit(outcome, frame)
+
+
+def test_pandas_na_is_an_outcome_that_was_not_observed():
+    pd = pytest.importorskip("pandas", reason="reads pandas' nullable columns")
+    y, X, _ = simulate(200, 2, 7)
+    y[::9, 0] = np.nan
+    plain = mvnorth.Probit(y, X).fit(cov_type="opg")
+    frame = pd.DataFrame({"a": y[:, 0], "b": y[:, 1]}).astype("boolean")
+    assert frame["a"].isna().any()
+    assert np.allclose(mvnorth.Probit(frame, X).fit(cov_type="opg").params, plain.params)
+    assert mvnorth.Probit(frame["a"], X).nobs == int((~np.isnan(y[:, 0])).sum())
+
+
+def test_units_of_covariates_do_not_matter():
+    y, X, _ = simulate(200, 2, 7)
+    plain = mvnorth.Probit(y, X).fit()
+    unit = np.array([1.0, 1e12])
+    scaled = mvnorth.Probit(y, X * unit).fit()
+    ratio = np.concatenate([unit, unit, [1.0]])
+    assert np.allclose(scaled.params * ratio, plain.params, rtol=1e-6)
+    assert np.allclose(scaled.bse * ratio, plain.bse, rtol=1e-5)
+    assert f"{scaled.params[1]:.3e}" in scaled.summary()
+    moved = mvnorth.Probit(y, X + np.array([0.0, 1e6])).fit()
+    assert np.allclose(moved.bse[1::2], plain.bse[1::2], rtol=1e-4)
+
+
+def test_fewer_observations_than_parameters():
+    y = [[1, 0], [0, 1]]
+    with pytest.warns(RuntimeWarning, match="has not converged|information is singular"):
+        result = mvnorth.Probit(y, np.ones(2)).fit()
+    assert result.params.shape == (3,)
+    assert result.params[2] < -0.9  # outcomes are opposite
 
 
 def test_intervals_of_correlations_stay_within_bounds():
@@ -362,6 +404,34 @@ def test_base_and_labels():
     new = named.predict(X[:3], {"price": Z[:3, order, 0], "time": Z[:3, order, 1]})
     assert np.allclose(new, first.predict()[:3][:, order], atol=1e-6)
     assert "base walk" in str(named.summary())
+
+
+def test_frames_of_alternatives_are_read_by_label():
+    pd = pytest.importorskip("pandas", reason="reads pandas' data frames")
+    y, Z, _ = choose(200, 3, 16)
+    labels = ["bus", "car", "walk"]
+    chosen = pd.Series(np.array(labels)[y])
+    price = pd.DataFrame(Z[:, :, 0], columns=labels)
+    plain = mvnorth.MultinomialProbit(chosen, Z={"price": Z[:, :, 0]}).fit(cov_type="opg")
+    model = mvnorth.MultinomialProbit(chosen, Z={"price": price[["walk", "bus", "car"]]})
+    named = model.fit(cov_type="opg")
+    assert np.allclose(named.params, plain.params)
+    new = named.predict(Z={"price": price[["car", "walk", "bus"]][:5]})
+    assert np.allclose(new, plain.predict()[:5])
+    with pytest.raises(ValueError, match=r"Z\['price'\] has no column 'walk'"):
+        mvnorth.MultinomialProbit(chosen, Z={"price": price[["bus", "car"]]})
+    with pytest.raises(ValueError, match=r"y and Z\['price'\] have different indices"):
+        mvnorth.MultinomialProbit(chosen, Z={"price": price[::-1]})
+
+
+def test_a_covariance_that_is_not_identified():
+    # Constants only: four parameters for two shares. Steps must not show as numpy's warnings.
+    y, _, _ = choose(300, 3, 16)
+    model = mvnorth.MultinomialProbit(y, covariance="free", intercept=True)
+    with pytest.warns(RuntimeWarning, match="information is singular") as record:
+        result = model.fit()
+    assert len(record) == 1
+    assert np.isnan(result.bse).all()
 
 
 def test_wrong_choices_are_refused():
