@@ -35,7 +35,8 @@ def pytest_configure(config):
         return
     from mvnorth._warmup import GROUPS
 
-    first = [name for name in GROUPS if name in ("one_factor", "hessian", "argmax", "special")]
+    half = ("one_factor", "hessian", "argmax", "special", "exact", "factors", "markov")
+    first = [name for name in GROUPS if name in half]
     others = [name for name in GROUPS if name not in first]
     command = [sys.executable, "-m", "mvnorth", "warmup"]
     for process in [subprocess.Popen([*command, *names]) for names in (first, others)]:
