@@ -186,7 +186,7 @@ GROUPS: dict[str, tuple[Callable[[], None], str]] = {
     "box": (_compile_box, "boxes and distribution functions with any covariance"),
     "grad": (_compile_grad, "derivatives with any covariance"),
     "one_factor": (_compile_one_factor, "one common factor, with derivatives"),
-    "exact": (_compile_exact, "EXACT in single precision, for `exact_torch`"),
+    "exact": (_compile_exact, "the loss of EXACT in single precision"),
     "factors": (_compile_factors, "several common factors, with derivatives"),
     "hessian": (_compile_hessian, "second derivatives"),
     "markov": (_compile_markov, "Markov chains, with derivatives"),
