@@ -261,11 +261,9 @@ def add_moments(row, nodes, mills, n, shift, single, moments):
     g_i sum_j g_j VECTOR_j and to row 7 h_i (x_i + h_i); row 4 holds the reference.  For a matrix,
     to entry j <= i of row 8 + i g_i g_j instead of row 6.
 
-    After ``evaluate`` of the same nodes, which stay as they are but for DOT.
+    After ``evaluate`` of the same nodes, whose products may be lost here.
     """
     d, kept = moments.shape[1], mills.shape[0]
-    if kept < d:
-        before = nodes[NUMERATOR : STEEP + 1].copy()
     second = moments.shape[0] > FIRST_ORDER
     for k in range(n):
         nodes[DOT, k] = 0.0
@@ -282,8 +280,6 @@ def add_moments(row, nodes, mills, n, shift, single, moments):
             if kept < d:
                 _multiply(row, nodes, mills, n, begin, end, single)
             _add_second_moments(row, nodes, mills, n, moments, begin, end)
-    if kept < d:
-        nodes[NUMERATOR : STEEP + 1] = before
     if moments.shape[0] > SECOND_ORDER:  # all h_i have been kept
         _add_outer_products(nodes, mills, n, moments)
 

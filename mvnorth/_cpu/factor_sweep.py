@@ -121,5 +121,7 @@ def sweep(work, moments, place, start, step, count, top, outermost):
         if outermost & 2:
             note_edge(work.sums, np.int64(RIGHT), nodes, n - 1, n - 2)
         if moments is not None:
+            before = nodes[NUMERATOR : STEEP + 1].copy()  # which may be lost
             add_moments(row, nodes, mills, n, 0.0, place.single, moments)
+            nodes[NUMERATOR : STEEP + 1] = before
     return top

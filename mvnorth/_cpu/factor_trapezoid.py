@@ -135,9 +135,10 @@ def _mode_alone(work, moments, place):
     for k in range(n):
         nodes[WEIGHT, k] = nodes[NUMERATOR, k] / n
         work.sums[TOTAL] += nodes[WEIGHT, k]
+    power = nodes[POWER, 0]  # which may be lost with the moments
     if moments is not None:
         add_moments(work.row, nodes, work.mills, n, 0.0, single, moments)
-    return nodes[POWER, 0]
+    return power
 
 
 @inner(FAST)
