@@ -189,12 +189,12 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
 def _whole(text: str) -> int:
     """Return a whole number; 1e5 is one as well."""
     try:
-        return int(text) if text.strip().lstrip("+-").isdecimal() else _exactly(float(text))
+        return int(text) if text.strip().lstrip("+-").isdecimal() else _to_whole_number(float(text))
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(f"must be a whole number, got {text!r}") from None
 
 
-def _exactly(number: float) -> int:
+def _to_whole_number(number: float) -> int:
     if number != int(number):
         raise ValueError
     return int(number)
